@@ -1,0 +1,47 @@
+# Each target sets up what it needs: a virtual environment of its own, pinned dependencies, then the work.
+PYTHON ?= python3
+MARK = installed
+PIP_INSTALL = install --quiet --disable-pip-version-check
+
+.PHONY: demo test test-light lint bench clean
+
+demo: .venv/$(MARK)
+	.venv/bin/python -m benchmarks.demo
+
+test: .venv-comet/$(MARK)
+	.venv-comet/bin/python -m pytest -n 2 --dist loadfile
+
+test-light: .venv-light/$(MARK)
+	.venv-light/bin/python -m pytest -n 2 --dist loadfile
+
+lint: .venv-light/$(MARK)
+	.venv-light/bin/ruff format --check .
+	.venv-light/bin/ruff check .
+	.venv-light/bin/mypy
+
+bench: .venv-light/$(MARK)
+	.venv-light/bin/python -m benchmarks.parity_pear_mt
+	.venv-light/bin/python -m benchmarks.speed_pear
+	.venv-light/bin/python -m benchmarks.stream_memory
+
+# torch goes first and alone: with it in place no other package's range pulls the CUDA build.
+.venv/$(MARK): pyproject.toml constraints/light.txt
+	$(PYTHON) -m venv .venv
+	.venv/bin/pip $(PIP_INSTALL) -c constraints/light.txt torch
+	.venv/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e .
+	touch $@
+
+.venv-light/$(MARK): pyproject.toml constraints/light.txt
+	$(PYTHON) -m venv .venv-light
+	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt torch
+	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[dev]"
+	touch $@
+
+.venv-comet/$(MARK): pyproject.toml constraints/comet.txt
+	$(PYTHON) -m venv .venv-comet
+	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt torch setuptools
+	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt -e ".[dev]" unbabel-comet
+	touch $@
+
+clean:
+	rm -rf .venv .venv-light .venv-comet build dist *.egg-info

@@ -1,0 +1,113 @@
+"""Random PEAR checkpoints in the genuine formats, of any size: nothing here is downloaded.
+
+Tests and benchmarks need real files (a trained sentencepiece vocabulary, transformers configurations, a Lightning
+checkpoint), not good scores. Weights are drawn wide enough that scores spread over several units, so that a wrong
+token or a wrong position shows.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pear.checkpoint import Checkpoint, save_released
+from pear.engine import PROBES
+from pear.model import HeadConfig, PearNetwork
+
+CORPUS = [text for triple in PROBES for text in triple if text] + [
+    "The quick brown fox jumps over the lazy dog, 0123456789 times.",
+    "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich.",
+    "Portez ce vieux whisky au juge blond qui fume.",
+    "Съешь же ещё этих мягких французских булок, да выпей чаю.",
+    "いろはにほへと ちりぬるを わかよたれそ つねならむ。",
+    "天地玄黃，宇宙洪荒。日月盈昃，辰宿列張。",
+    "نص حكيم له سر قاطع وذو شأن عظيم مكتوب على ثوب أخضر.",
+    "Tom told me that he wanted to meet my parents, but I never believed him.",
+    "Tom sagte mir, dass er meine Eltern treffen wollte, aber ich habe ihm nie geglaubt.",
+    "She bought some bread, two eggs and a bottle of milk at the shop round the corner.",
+    "Sie kaufte Brot, zwei Eier und eine Flasche Milch im Laden um die Ecke.",
+]
+
+
+def write_tokenizer(folder: Path, vocabulary: int = 500) -> None:
+    """A sentencepiece vocabulary as XLM-R ships it, trained on the sentences above."""
+    import sentencepiece
+    import transformers
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(CORPUS * 4),
+        model_writer=model,
+        vocab_size=vocabulary,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        num_threads=1,
+        minloglevel=2,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "sentencepiece.bpe.model").write_bytes(model.getvalue())
+    config = '{"tokenizer_class": "XLMRobertaTokenizer", "model_max_length": 512}\n'
+    (folder / "tokenizer_config.json").write_text(config)
+    # XLM-R folders need their type for the tokenizer to be recognised.
+    (folder / "config.json").write_text('{"model_type": "xlm-roberta"}\n')
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+
+
+def random_checkpoint(
+    scratch: Path,
+    *,
+    layers: int = 2,
+    hidden: int = 64,
+    heads: int = 4,
+    model_type: str = "xlm-roberta",
+    max_tokens: int = 512,
+    vocabulary: int | None = None,
+    head: HeadConfig | None = None,
+    seed: int = 1,
+) -> Checkpoint:
+    """A PEAR with random weights, the same for the same arguments on every machine."""
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    write_tokenizer(scratch)
+    tokenizer = AutoTokenizer.from_pretrained(scratch)
+    config = AutoConfig.for_model(
+        model_type,
+        vocab_size=vocabulary or len(tokenizer),
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * hidden,
+        max_position_embeddings=max_tokens + 2,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        type_vocab_size=1,
+    )
+    network = PearNetwork(AutoModel.from_config(config, add_pooling_layer=False), head or HeadConfig())
+    draw_weights(network, seed)
+    return Checkpoint(network.eval(), tokenizer, "random")
+
+
+def draw_weights(network: Any, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in sorted(network.named_parameters()):
+            noise = torch.randn(weight.shape, generator=generator)
+            if name.endswith("_alpha_raw"):
+                weight.fill_(1.0)
+            elif "norm" in name.lower() or "span_proj.2" in name:
+                weight.copy_(noise * 0.1 + (1.0 if name.endswith("weight") else 0.0))
+            elif weight.dim() > 1 and "embeddings" not in name:
+                weight.copy_(noise * (1.5 / weight.shape[1] ** 0.5))
+            else:
+                weight.copy_(noise * (1.0 if weight.dim() > 1 else 0.1))
+
+
+def write_random_released(root: Path, **shape: Any) -> Checkpoint:
+    """The same, written in the layout of the released checkpoints."""
+    checkpoint = random_checkpoint(root.with_name(root.name + "-scratch"), **shape)
+    save_released(checkpoint, root)
+    return checkpoint

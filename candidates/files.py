@@ -1,0 +1,420 @@
+"""Candidate lists from files and back, streaming, in the four formats people have.
+
+| format | layout |
+| --- | --- |
+| `jsonl` | `{"id", "source", "candidates": [str or {"text", "logprob", "count"}], "references"}` a line |
+| `tsv` | a header, then one candidate a row (`source`, `candidate`, optional `id`, `logprob`, `count`), rows of one source together; or one source a row with `candidate_1`, `candidate_2`, ... |
+| `lines` | a file of sources, and a file with N candidate lines per source |
+| `moses` | `id ||| text ||| features ||| score`, ids counting the lines of a file of sources from 0 |
+
+A record that cannot be used is yielded as a `BadRecord`, so that a caller may stop at it or go on behind it;
+a file whose structure does not fit (counts, header) raises at once.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from candidates.errors import InputError, UsageError
+from candidates.lists import Candidate, CandidateList
+from candidates.text import atomic_output, decode_line, lines, raw_lines
+
+FORMATS = ("jsonl", "tsv", "lines", "moses")
+
+# The first name of each is canonical; the others are what pear-mt, mbrs and WMT files call it.
+ALIASES = {
+    "source": ("source", "src"),
+    "candidates": ("candidates", "hypotheses", "translations"),
+    "references": ("references", "refs"),
+    "candidate": ("candidate", "hypothesis", "translation", "text", "mt"),
+}
+WIDE_COLUMN = re.compile(r"(candidate|hypothesis|translation|mt)_?\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """A segment that could not be read: where it stood, and why."""
+
+    id: str | int
+    error: InputError
+    source: str = ""
+
+
+Record = CandidateList | BadRecord
+
+
+def read_lists(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    sources: str | Path | None = None,
+    nbest: int | None = None,
+) -> Iterator[Record]:
+    """Stream the candidate lists of a file (`-` is standard input, `.gz` is unpacked).
+
+    `format` is guessed from the suffix where it is not given. `lines` and `moses` need the file of sources;
+    `nbest` is the number of lines per source for `lines`, and elsewhere keeps the first so many candidates.
+    """
+    format = format or guess_format(path)
+    if nbest is not None and nbest < 1:
+        raise UsageError(f"nbest {nbest} is not a positive number")
+    if format in ("jsonl", "tsv"):
+        if sources is not None:
+            raise UsageError(f"a file of sources goes with lines and moses; {format} holds its own")
+        return _read_jsonl(path, nbest) if format == "jsonl" else _read_tsv(path, nbest)
+    if format not in FORMATS:
+        raise UsageError(f"unknown format {format!r}; expected one of {', '.join(FORMATS)}")
+    if sources is None:
+        raise UsageError(f"the format {format} needs the file of sources (--sources FILE)")
+    if format == "moses":
+        return _read_moses(path, sources, nbest)
+    if nbest is None:
+        raise UsageError("the format lines needs the number of candidate lines per source (--nbest N)")
+    return _read_parallel(path, sources, nbest)
+
+
+def guess_format(path: str | Path) -> str:
+    """The format a file's name promises; an error that asks for it where the name says nothing."""
+    suffix = Path(str(path).removesuffix(".gz")).suffix
+    known = {".jsonl": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".txt": "lines", ".nbest": "moses", ".moses": "moses"}
+    if str(path) == "-":
+        return "jsonl"
+    if suffix not in known:
+        raise UsageError(f"{path}: the name does not tell the format; say --input-format {'|'.join(FORMATS)}")
+    return known[suffix]
+
+
+# --- readers
+
+
+def _read_jsonl(path: str | Path, nbest: int | None) -> Iterator[Record]:
+    index = 0
+    for number, raw in raw_lines(path):
+        if not raw.strip():
+            continue
+        try:
+            yield _parse_json_record(decode_line(raw, path, number), f"{path}, line {number}", index, nbest)
+        except InputError as exc:
+            yield _bad(exc, raw, index)
+        index += 1
+
+
+def _parse_json_record(text: str, where: str, index: int, nbest: int | None) -> CandidateList:
+    try:
+        record = json.loads(text, parse_constant=_no_constant)
+    except (json.JSONDecodeError, ValueError) as exc:
+        raise InputError(f"{where}: not valid JSON: {exc}") from exc
+    except RecursionError as exc:
+        raise InputError(f"{where}: JSON nested too deeply") from exc
+    if not isinstance(record, dict):
+        raise InputError(f'{where}: expected an object like {{"source": ..., "candidates": [...]}}')
+    id = record.get("id", index)
+    if not isinstance(id, (str, int)) or isinstance(id, bool):
+        raise InputError(f"{where}: id must be a text or a whole number, found {id!r}")
+    entries = _field(record, "candidates", where)
+    references = _field(record, "references", where, default=[])
+    source = _field(record, "source", where)
+    if not isinstance(entries, list) or not isinstance(references, list):
+        raise InputError(f"{where}: candidates and references must be arrays")
+    candidates = [_json_candidate(entry, where) for entry in entries[:nbest]]
+    for value in (source, id, *references, *(candidate.text for candidate in candidates)):
+        _check_encodable(value, where)
+    try:
+        return CandidateList.of(source, candidates, id=id, references=references)
+    except InputError as exc:
+        raise InputError(f"{where}: {exc}") from exc
+
+
+def _json_candidate(entry: Any, where: str) -> Candidate:
+    if isinstance(entry, str):
+        return Candidate(entry)
+    if isinstance(entry, dict) and isinstance(entry.get("text"), str):
+        return Candidate(entry["text"], entry.get("logprob"), entry.get("count", 1))
+    raise InputError(f'{where}: a candidate is a text or {{"text", "logprob", "count"}}, found {entry!r:.80}')
+
+
+def _read_tsv(path: str | Path, nbest: int | None) -> Iterator[Record]:
+    rows = lines(path)
+    first = next(rows, None)
+    if first is None:
+        raise InputError(f"{path}: empty; expected a header line such as source<TAB>candidate")
+    header = first[1].split("\t")
+    wide = [column for column, name in enumerate(header) if WIDE_COLUMN.fullmatch(name)]
+    source_column = _column(header, "source", path)
+    if wide:
+        return _wide_rows(path, rows, header, source_column, wide, nbest)
+    return _long_rows(path, rows, header, source_column, nbest)
+
+
+def _wide_rows(
+    path: str | Path,
+    rows: Iterator[tuple[int, str]],
+    header: list[str],
+    source_column: int,
+    wide: list[int],
+    nbest: int | None,
+) -> Iterator[Record]:
+    id_column = header.index("id") if "id" in header else None
+    for index, (number, row) in enumerate(rows):
+        cells = _cells(row, header, path, number)
+        id = index if id_column is None else cells[id_column]
+        yield CandidateList.of(cells[source_column], [cells[c] for c in wide][:nbest], id=id)
+
+
+def _long_rows(
+    path: str | Path,
+    rows: Iterator[tuple[int, str]],
+    header: list[str],
+    source_column: int,
+    nbest: int | None,
+) -> Iterator[Record]:
+    text_column = _column(header, "candidate", path)
+    id_column, logprob_column, count_column = (
+        header.index(name) if name in header else None for name in ("id", "logprob", "count")
+    )
+    index = -1
+    group: list[Candidate] = []
+    key: str | None = None
+    source = ""
+
+    def finished() -> CandidateList:
+        return CandidateList.of(source, group[:nbest], id=index if id_column is None else str(key))
+
+    for number, row in rows:
+        cells = _cells(row, header, path, number)
+        row_key = cells[source_column if id_column is None else id_column]
+        if row_key != key:
+            if group:
+                yield finished()
+            index, key, source, group = index + 1, row_key, cells[source_column], []
+        elif cells[source_column] != source:
+            raise InputError(f"{path}, line {number}: id {row_key!r} has two different sources")
+        where = f"{path}, line {number}"
+        logprob = None if logprob_column is None else _number(cells[logprob_column], where, "logprob")
+        count = 1 if count_column is None else _whole_number(cells[count_column], where, "count")
+        group.append(Candidate(cells[text_column], logprob, count))
+    if group:
+        yield finished()
+
+
+def _read_parallel(path: str | Path, sources: str | Path, nbest: int) -> Iterator[Record]:
+    candidates = raw_lines(path)
+    index = -1
+    for index, (number, raw) in enumerate(raw_lines(sources)):
+        block = list(islice(candidates, nbest))
+        if len(block) < nbest:
+            raise InputError(
+                f"{path} ends at line {index * nbest + len(block)}, but source line {number} of {sources} "
+                f"needs lines {index * nbest + 1} to {(index + 1) * nbest} ({nbest} per source); "
+                "check --nbest and both files"
+            )
+        try:
+            texts = [decode_line(line, path, at) for at, line in block]
+            yield CandidateList.of(decode_line(raw, sources, number), texts, id=index)
+        except InputError as exc:
+            yield BadRecord(index, exc)
+    extra = next(candidates, None)
+    if extra is not None:
+        raise InputError(
+            f"{path}, line {extra[0]}: more lines than the {index + 1} sources of {sources} "
+            f"x {nbest} candidates; check --nbest and both files"
+        )
+
+
+def _read_moses(path: str | Path, sources: str | Path, nbest: int | None) -> Iterator[Record]:
+    groups = _moses_groups(path)
+    id: int | None
+    id, group = next(groups, (None, []))
+    for number, source in lines(sources):
+        index = number - 1
+        if index == id:
+            yield CandidateList.of(source, group[:nbest], id=index)
+            id, group = next(groups, (None, []))
+        else:
+            error = InputError(f"{path}: segment {index} has no candidates; expected at least one")
+            yield BadRecord(index, error, source)
+    if id is not None:
+        raise InputError(f"{path}: id {id} has no source line in {sources}, which ends before it")
+
+
+def _moses_groups(path: str | Path) -> Iterator[tuple[int, list[Candidate]]]:
+    current = -1
+    group: list[Candidate] = []
+    for number, line in lines(path):
+        where = f"{path}, line {number}"
+        fields = line.split("|||")
+        if len(fields) < 2:
+            raise InputError(f"{where}: expected `id ||| text ||| features ||| score`, found {line!r:.60}")
+        id = _whole_number(fields[0].strip(), where, "id", least=0)
+        if id < current:
+            raise InputError(f"{where}: id {id} after {current}; ids must not go back")
+        if id > current:
+            if group:
+                yield current, group
+            current, group = id, []
+        score = _number(fields[3].strip(), where, "score") if len(fields) > 3 else None
+        group.append(Candidate(fields[1].removeprefix(" ").removesuffix(" "), score))
+    if group:
+        yield current, group
+
+
+def _bad(error: InputError, raw: bytes, index: int) -> BadRecord:
+    """Keep what can be known of a broken JSON line, so that output stays aligned with the input."""
+    try:
+        record = json.loads(raw)
+        id = record.get("id", index)
+        source = str(_field(record, "source", "", default=""))
+        _check_encodable(source, "")
+        _check_encodable(id, "")
+        return BadRecord(id if isinstance(id, (str, int)) else index, error, source)
+    except (ValueError, AttributeError, RecursionError):
+        return BadRecord(index, error)
+
+
+def _field(record: dict[str, Any], name: str, where: str, default: Any = None) -> Any:
+    for alias in ALIASES[name]:
+        if alias in record:
+            return record[alias]
+    if default is not None:
+        return default
+    raise InputError(f"{where}: no {name!r} (or {', '.join(ALIASES[name][1:])}) in the record")
+
+
+def _column(header: list[str], name: str, path: str | Path) -> int:
+    for alias in ALIASES[name]:
+        if alias in header:
+            return header.index(alias)
+    raise InputError(f"{path}, line 1: no column {' or '.join(ALIASES[name])} in the header {header!r:.200}")
+
+
+def _cells(row: str, header: list[str], path: str | Path, number: int) -> list[str]:
+    cells = row.split("\t")
+    if len(cells) != len(header):
+        raise InputError(f"{path}, line {number}: {len(cells)} cells, but the header has {len(header)} columns")
+    return cells
+
+
+def _number(cell: str, where: str, name: str) -> float | None:
+    if not cell:
+        return None
+    try:
+        return float(cell)
+    except ValueError as exc:
+        raise InputError(f"{where}: {name} {cell!r} is not a number") from exc
+
+
+def _whole_number(cell: str, where: str, name: str, least: int = 1) -> int:
+    if not cell.isascii() or not cell.isdigit() or int(cell) < least:
+        raise InputError(f"{where}: {name} {cell!r} is not a whole number of at least {least}")
+    return int(cell)
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _check_encodable(value: object, where: str) -> None:
+    """JSON can smuggle in half a surrogate pair, which no UTF-8 file and no tokenizer can hold."""
+    if not isinstance(value, (str, int)):
+        raise InputError(f"{where}: expected a text, found {value!r:.60}")
+    try:
+        str(value).encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise InputError(f"{where}: lone surrogate \\u{ord(str(value)[exc.start]):04x} in a text") from exc
+
+
+# --- writers
+
+
+def write_lists(
+    path: str | Path,
+    lists: Iterable[CandidateList],
+    *,
+    format: str | None = None,
+    sources: str | Path | None = None,
+    force: bool = False,
+) -> None:
+    """Write candidate lists so that `read_lists` gives them back; the file appears when it is complete.
+
+    `lines` and `moses` hold no sources: they go to the file `sources`. A text that the format cannot hold
+    (a line break, a tab, `|||`) is an error that names it.
+    """
+    format = format or guess_format(path)
+    if format not in FORMATS:
+        raise UsageError(f"unknown format {format!r}; expected one of {', '.join(FORMATS)}")
+    with atomic_output(path, force=force) as stream:
+        if format in ("jsonl", "tsv"):
+            (_write_jsonl if format == "jsonl" else _write_tsv)(stream, lists)
+            return
+        if sources is None:
+            raise UsageError(f"the format {format} needs a second file for the sources")
+        with atomic_output(sources, force=force) as source_stream:
+            _write_with_sources(stream, source_stream, lists, _LINE_WRITERS[format])
+
+
+def _write_jsonl(stream: IO[bytes], lists: Iterable[CandidateList]) -> None:
+    for item in lists:
+        record: dict[str, Any] = {"id": item.id, "source": item.source, "candidates": _json_entries(item)}
+        if item.references:
+            record["references"] = list(item.references)
+        stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+
+
+def _json_entries(item: CandidateList) -> list[Any]:
+    entries: list[Any] = []
+    for candidate in item.listed():
+        entry: dict[str, Any] = {"text": candidate.text}
+        if candidate.logprob is not None:
+            entry["logprob"] = candidate.logprob
+        if candidate.count != 1:
+            entry["count"] = candidate.count
+        entries.append(entry if len(entry) > 1 else candidate.text)
+    return entries
+
+
+def _write_tsv(stream: IO[bytes], lists: Iterable[CandidateList]) -> None:
+    stream.write(b"id\tsource\tcandidate\tlogprob\tcount\n")
+    for item in lists:
+        for text, logprob, count in item.listed():
+            cells = [str(item.id), item.source, text, "" if logprob is None else repr(logprob), str(count)]
+            stream.write("\t".join(_plain(cell, item.id, "\t\n") for cell in cells).encode() + b"\n")
+
+
+def _write_with_sources(
+    stream: IO[bytes],
+    sources: IO[bytes],
+    lists: Iterable[CandidateList],
+    line: Callable[[int, CandidateList, Candidate], str],
+) -> None:
+    for index, item in enumerate(lists):
+        sources.write(_plain(item.source, item.id, "\n").encode() + b"\n")
+        for candidate in item.listed():
+            # These formats have no room for a count: a text drawn k times stands k times.
+            stream.write((line(index, item, candidate) + "\n").encode() * candidate.count)
+
+
+def _parallel_line(index: int, item: CandidateList, candidate: Candidate) -> str:
+    return _plain(candidate.text, item.id, "\n")
+
+
+def _moses_line(index: int, item: CandidateList, candidate: Candidate) -> str:
+    if "|||" in candidate.text:
+        raise InputError(f"segment {item.id!r}: a candidate holds `|||`, which the Moses format cannot")
+    score = "" if candidate.logprob is None else repr(candidate.logprob)
+    return f"{index} ||| {_plain(candidate.text, item.id, chr(10))} |||  ||| {score}"
+
+
+_LINE_WRITERS = {"lines": _parallel_line, "moses": _moses_line}
+
+
+def _plain(text: str, id: str | int, forbidden: str) -> str:
+    for character in forbidden:
+        if character in text:
+            raise InputError(f"segment {id!r}: a text holds {character!r}, which this format cannot; use jsonl")
+    return text

@@ -1,0 +1,106 @@
+"""One source sentence and its candidate translations.
+
+Equal texts are one candidate: the list keeps unique texts in first-seen order, with how often each was seen
+and where, so that a utility scores every text once while weights and original order stay known. An empty
+string is a legitimate candidate; a list without any candidate is not a list.
+
+    >>> lists = CandidateList.of("A dog.", ["Ein Hund.", "Der Hund.", "Ein Hund."])
+    >>> lists.texts, lists.counts, lists.positions
+    (('Ein Hund.', 'Der Hund.'), (2, 1), ((0, 2), (1,)))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from candidates.errors import InputError
+
+
+class Candidate(NamedTuple):
+    """One entry of an n-best list as a file or a generator gives it."""
+
+    text: str
+    logprob: float | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateList:
+    """Unique candidate texts of one source, in first-seen order. Build it with `CandidateList.of`."""
+
+    id: str | int
+    source: str
+    texts: tuple[str, ...]
+    counts: tuple[int, ...]
+    positions: tuple[tuple[int, ...], ...]
+    logprobs: tuple[float | None, ...] | None = None
+    references: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        source: str,
+        candidates: Iterable[str | Candidate],
+        *,
+        id: str | int = 0,
+        references: Iterable[str] = (),
+    ) -> CandidateList:
+        """Merge equal texts. A text seen with several log-probabilities keeps the largest.
+
+        The largest, because copies are either the same sample drawn again (equal values) or other
+        segmentations of one beam text, whose best one carries most of the mass.
+        """
+        merged: dict[str, int] = {}
+        counts: list[int] = []
+        positions: list[list[int]] = []
+        logprobs: list[float | None] = []
+        for position, entry in enumerate(candidates):
+            text, logprob, count = entry if isinstance(entry, Candidate) else Candidate(entry)
+            _check(id, position, text, logprob, count)
+            index = merged.setdefault(text, len(merged))
+            if index == len(counts):
+                counts.append(0)
+                positions.append([])
+                logprobs.append(None)
+            counts[index] += count
+            positions[index].append(position)
+            if logprob is not None:
+                known = logprobs[index]
+                logprobs[index] = logprob if known is None else max(known, logprob)
+        if not merged:
+            raise InputError(f"segment {id!r} has no candidates; expected at least one")
+        return cls(
+            id=id,
+            source=source,
+            texts=tuple(merged),
+            counts=tuple(counts),
+            positions=tuple(map(tuple, positions)),
+            logprobs=None if all(value is None for value in logprobs) else tuple(logprobs),
+            references=tuple(references),
+        )
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def listed(self) -> Iterator[Candidate]:
+        """The candidates as they were listed, duplicates included, in the original order."""
+        logprobs = self.logprobs or (None,) * len(self.texts)
+        order = sorted((place, index) for index, places in enumerate(self.positions) for place in places)
+        for place, index in order:
+            # Counts that came as a number rather than as repeated entries stay with the first entry.
+            first = place == self.positions[index][0]
+            extra = self.counts[index] - len(self.positions[index]) if first else 0
+            yield Candidate(self.texts[index], logprobs[index], 1 + extra)
+
+
+def _check(id: str | int, position: int, text: object, logprob: object, count: object) -> None:
+    where = f"segment {id!r}, candidate {position + 1}"
+    if not isinstance(text, str):
+        raise InputError(f"{where}: expected a text, found {type(text).__name__}")
+    if logprob is not None and not (isinstance(logprob, (int, float)) and math.isfinite(logprob)):
+        raise InputError(f"{where}: logprob {logprob!r} is not a finite number")
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise InputError(f"{where}: count {count!r} is not a positive whole number")

@@ -1,0 +1,87 @@
+"""Minimum Bayes risk decoding: choose the best of many translations by comparing them with each other.
+
+    >>> import mbr
+    >>> mbr.rerank("A dog.", ["Ein Hund.", "Der Hund.", "Ein Hund"], utility="chrf").text
+    'Ein Hund.'
+
+| function | turns | into |
+| --- | --- | --- |
+| `decode(lists, utility)` | candidate lists, streamed | `Decision` values, in order |
+| `rerank(source, candidates, utility)` | one list | one `Decision` |
+| `utility_matrix(source, candidates, utility)` | one list | its `UtilityMatrix` |
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from candidates.errors import EnvironmentProblem
+
+if TYPE_CHECKING:
+    from mbr.decide import Decision
+    from mbr.pipeline import Decoder, decode, rerank, utility_matrix
+    from mbr.matrix import UtilityMatrix, read_matrices
+    from mbr.signature import Signature
+    from mbr.utilities import MatrixUtility, PairUtility, get_utility
+
+_HOMES = {
+    "Decision": "mbr.decide",
+    "Decoder": "mbr.pipeline",
+    "decode": "mbr.pipeline",
+    "rerank": "mbr.pipeline",
+    "utility_matrix": "mbr.pipeline",
+    "UtilityMatrix": "mbr.matrix",
+    "read_matrices": "mbr.matrix",
+    "Signature": "mbr.signature",
+    "MatrixUtility": "mbr.utilities",
+    "PairUtility": "mbr.utilities",
+    "get_utility": "mbr.utilities",
+}
+
+__all__ = [
+    "Decision",
+    "Decoder",
+    "MatrixUtility",
+    "PairUtility",
+    "Signature",
+    "UtilityMatrix",
+    "__version__",
+    "decode",
+    "get_utility",
+    "read_matrices",
+    "rerank",
+    "utility_matrix",
+]
+
+
+def _check_owners() -> None:
+    """Our `pear` has an owner.py; without it, a foreign package stands in its place."""
+    spec = find_spec("pear")
+    folder = Path(str(spec.origin)).parent if spec and spec.origin else Path()
+    if not (folder / "owner.py").is_file():
+        raise EnvironmentProblem(
+            f"the module 'pear' at {folder} is not ours but that of another distribution (pear-mt). Keep one of them "
+            "in this environment: pip uninstall -y pear-mt && pip install --force-reinstall --no-deps mbr-decode"
+        )
+    from pear.owner import check_owner
+
+    check_owner("pear", folder)
+    check_owner("mbr", __path__[0])
+
+
+_check_owners()
+
+try:
+    __version__ = version("mbr-decode")
+except PackageNotFoundError:
+    __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'mbr' has no attribute {name!r}")

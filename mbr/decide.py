@@ -1,0 +1,96 @@
+"""From a utility matrix to a decision: weights, expected utility, the self rule, ties.
+
+Expected utility of hypothesis i: the weighted mean of u(i, j) over the pseudo-references j. Everything is
+stated for the list with its duplicates written out, and computed on unique texts: a text of weight w seen c times
+stands for c entries of weight w / c. Under the self rule `exclude` a hypothesis does not count as its own
+pseudo-reference, so one of its c entries is left out; under `include` all count.
+
+    >>> expected_utility(np.array([[0.0, 2.0], [-2.0, 0.0]]), np.ones(2), np.ones(2))
+    array([ 2., -2.])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.errors import InputError
+from candidates.lists import CandidateList
+from mbr.matrix import UtilityMatrix
+
+Weights = Literal["count", "uniform", "logprob"]
+SelfRule = Literal["exclude", "include"]
+WEIGHTS: tuple[Weights, ...] = ("count", "uniform", "logprob")
+SELF_RULES: tuple[SelfRule, ...] = ("exclude", "include")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The choice for one candidate list.
+
+    `ranking` holds indices into `candidates.texts`, best first; `expected` their expected utilities by index.
+    Flags: `tie` (the second is exactly as good), `single` (one distinct candidate, nothing scored), `truncated`
+    (texts longer than the model can take), `fallback` (no decision could be made; the first candidate stands in).
+    """
+
+    id: str | int
+    candidates: CandidateList | None
+    ranking: tuple[int, ...]
+    expected: NDArray[np.float64]
+    passes: int = 0
+    estimated_regret: float = 0.0
+    flags: tuple[str, ...] = ()
+    matrix: UtilityMatrix | None = None
+    error: str | None = None
+    source: str = ""
+
+    @property
+    def text(self) -> str:
+        """The chosen translation; empty where there is none."""
+        return self.candidates.texts[self.ranking[0]] if self.candidates and self.ranking else ""
+
+    @property
+    def margin(self) -> float | None:
+        """By how much the best beats the second; None where there is no second."""
+        if len(self.ranking) < 2 or not len(self.expected):
+            return None
+        return float(self.expected[self.ranking[0]] - self.expected[self.ranking[1]])
+
+
+def list_weights(item: CandidateList, kind: Weights) -> NDArray[np.float64]:
+    """Weights [N] of the unique texts.
+
+    `count`: as often as listed or drawn, so that the result is that of the list with duplicates written out;
+    `uniform`: every distinct text once; `logprob`: the model's probabilities, normalised over the list.
+    """
+    if kind == "count":
+        return np.array(item.counts, np.float64)
+    if kind == "uniform":
+        return np.ones(len(item))
+    if item.logprobs is None or None in item.logprobs:
+        raise InputError(f"segment {item.id!r}: --weights logprob, but a candidate has no log-probability")
+    logprobs = np.array(item.logprobs, np.float64)
+    # A floor far below any real probability keeps the rest of the list comparable where one candidate has it all.
+    weights = np.exp(np.maximum(logprobs - logprobs.max(), -600.0))
+    return np.asarray(weights / weights.sum())
+
+
+def expected_utility(
+    values: NDArray[np.floating],
+    weights: NDArray[np.float64],
+    copies: NDArray[np.float64],
+    self_rule: SelfRule = "exclude",
+) -> NDArray[np.float64]:
+    """E_i [N] from values [N, N], weights [N] and the number of listed copies [N] behind each weight."""
+    shares = np.tile(weights, (len(weights), 1))  # [hypotheses, pseudo-references]
+    if self_rule == "exclude" and (len(weights) > 1 or copies[0] > 1):
+        np.fill_diagonal(shares, weights * (1 - 1 / copies))
+    return np.asarray((values * shares).sum(axis=1) / shares.sum(axis=1))
+
+
+def rank(expected: NDArray[np.float64]) -> tuple[int, ...]:
+    """Best first; ties to the earlier candidate."""
+    return tuple(np.argsort(-expected, kind="stable").tolist())

@@ -1,0 +1,77 @@
+"""The utility matrix of one candidate list: what was scored, with what, and at what cost.
+
+`values[i, j]` is the utility of hypothesis i against pseudo-reference j. `scored` marks the entries that a model
+or a metric computed; the others follow from the relation (antisymmetry) or were never needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.errors import InputError
+
+Relation = Literal["none", "symmetric", "antisymmetric"]
+ARRAYS = ("values", "scored", "about")
+
+
+@dataclass(frozen=True)
+class UtilityMatrix:
+    """values [N, N] float32 and scored [N, N] bool, rows and columns in the order of the list's unique texts."""
+
+    values: NDArray[np.float32]
+    scored: NDArray[np.bool_]
+    utility: str
+    relation: Relation
+    passes: int
+    id: str | int = 0
+    texts: tuple[str, ...] = ()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """As named arrays for files: values, scored, and everything else as JSON in bytes."""
+        about = {
+            "id": self.id,
+            "utility": self.utility,
+            "relation": self.relation,
+            "passes": self.passes,
+            "texts": self.texts,
+        }
+        encoded = json.dumps(about, ensure_ascii=False).encode()
+        return {"values": self.values, "scored": self.scored, "about": np.frombuffer(encoded, np.uint8)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> UtilityMatrix:
+        about = json.loads(arrays["about"].tobytes())
+        about["texts"] = tuple(about["texts"])
+        return cls(arrays["values"], arrays["scored"], **about)
+
+
+def write_matrices(stream: IO[bytes], matrices: Iterable[UtilityMatrix]) -> None:
+    """An `.npz` file of many matrices: arrays named `<place>/values`, `<place>/scored` and so on.
+
+    `numpy.load(file)["0/values"]` is the first segment's matrix. The same matrices give the same bytes.
+    """
+    with ZipFile(stream, "w", ZIP_DEFLATED) as archive:
+        for place, matrix in enumerate(matrices):
+            for name, array in matrix.arrays().items():
+                entry = ZipInfo(f"{place}/{name}.npy")
+                entry.compress_type = ZIP_DEFLATED
+                with archive.open(entry, "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def read_matrices(path: str | Path) -> Iterator[UtilityMatrix]:
+    """The matrices of a file written by `mbr-decode --matrix`, in order."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            for place in range(len(archive.files) // len(ARRAYS)):
+                yield UtilityMatrix.from_arrays({name: archive[f"{place}/{name}"] for name in ARRAYS})
+    except (OSError, BadZipFile, ValueError, KeyError) as exc:
+        raise InputError(f"{path}: not a file of utility matrices: {exc}") from exc

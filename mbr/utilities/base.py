@@ -1,0 +1,89 @@
+"""What a utility is and what it can do.
+
+A utility says how good a hypothesis is when another candidate is taken for the reference. Two shapes cover all of
+them: a `PairUtility` scores (source, hypothesis, pseudo-reference) triples one by one, each a pass of a model; a
+`MatrixUtility` computes all pairs of a list at once from statistics or embeddings of the single texts. Subclass one
+of them, give it a name, and register it (docs/utilities.md) or pass the object itself to `mbr.decode`.
+
+    class Shorter(MatrixUtility):
+        name = "shorter"
+        def matrix(self, source, hypotheses, references):
+            return np.array([[len(r) - len(h) for r in references] for h in hypotheses], np.float32)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbr.matrix import Relation
+
+Triple = tuple[str, str, str]
+
+
+class Utility(ABC):
+    """What every utility tells about itself. Options of the constructor are its options on the command line."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str] = ""
+    needs: ClassVar[str] = "nothing"
+    relation: ClassVar[Relation] = "none"
+    default_strategy: ClassVar[str] = "full"
+    # What it can do, in the words of the literature: lexical, embedding, referenceless.
+    traits: ClassVar[tuple[str, ...]] = ()
+
+    def settings(self) -> dict[str, object]:
+        """What of this utility may change a decision, for the signature."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """What a user should hear when it is loaded."""
+        return []
+
+    def truncates(self, source: str, texts: Sequence[str]) -> bool:
+        """Whether some of this list is longer than the utility can take in."""
+        return False
+
+    def close(self) -> None:
+        """Give back what it holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @classmethod
+    def capabilities(cls) -> tuple[str, ...]:
+        pairwise = ("pairwise",) if issubclass(cls, PairUtility) else ()
+        antisymmetric = ("antisymmetric",) if cls.relation == "antisymmetric" else ()
+        return pairwise + antisymmetric + cls.traits
+
+
+class PairUtility(Utility):
+    """Scores pairs one by one; requests of many lists are pooled."""
+
+    @abstractmethod
+    def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
+        """Utilities [triples] of (source, hypothesis, pseudo-reference)."""
+
+    def cost(self, triples: Sequence[Triple]) -> dict[str, Any]:
+        """What scoring these would take, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
+        return {}
+
+
+class MatrixUtility(Utility):
+    """Computes all pairs of a list at once."""
+
+    @abstractmethod
+    def matrix(
+        self, source: str, hypotheses: Sequence[str], references: Sequence[str]
+    ) -> NDArray[np.float32]:
+        """Utilities [hypotheses, references]."""

@@ -1,0 +1,58 @@
+"""PEAR: by how much is one translation better than another? Call-compatible with the package pear-mt 1.1.1.
+
+    >>> import pear
+    >>> metric = pear.load_metric("pear")                                          # doctest: +SKIP
+    >>> pear.score_pairwise(metric, ["A dog."], ["Ein Hund."], ["Eine Katze."])    # doctest: +SKIP
+    [2.31]
+
+torch and transformers are imported when a model is first touched, not before.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from pear.owner import check_owner
+
+if TYPE_CHECKING:
+    from pear.api import (
+        Metric,
+        build_pairwise_samples,
+        build_reference_anchored_samples,
+        download_model,
+        load_from_checkpoint,
+        load_metric,
+        score_pairwise,
+        score_reference_anchored,
+    )
+    from pear.mbr import pear_utility_matrix, select_mbr_hypothesis
+
+check_owner("pear", __path__[0])
+
+try:
+    __version__ = version("mbr-decode")
+except PackageNotFoundError:
+    __version__ = "0+unknown"
+
+__all__ = [
+    "Metric",
+    "__version__",
+    "build_pairwise_samples",
+    "build_reference_anchored_samples",
+    "download_model",
+    "load_from_checkpoint",
+    "load_metric",
+    "pear_utility_matrix",
+    "score_pairwise",
+    "score_reference_anchored",
+    "select_mbr_hypothesis",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        module = "pear.mbr" if name in ("pear_utility_matrix", "select_mbr_hypothesis") else "pear.api"
+        return getattr(import_module(module), name)
+    raise AttributeError(f"module 'pear' has no attribute {name!r}")

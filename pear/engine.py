@@ -1,0 +1,308 @@
+"""Many (source, a, b) triples -> scores, fast, in the order asked.
+
+Every distinct text is tokenised once and every distinct triple scored once. Triples of all segments are pooled,
+sorted by their true length and cut into batches by padded tokens, so that hardly any padding is computed. Several
+devices take batches from one queue. When memory runs out the batch is put back and the budget halved.
+
+    with Engine(network, tokenizer) as engine:
+        engine.score([("A dog.", "Ein Hund.", "Eine Katze.")])      # -> array([1.7], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.errors import ModelError, ResourceError, UsageError
+from pear.backends import (
+    Backend,
+    CTranslate2Backend,
+    TorchBackend,
+    is_out_of_memory,
+    resolve_devices,
+    torch_backends,
+)
+from pear.model import PearNetwork
+from pear.serialize import Ints, Layout, TokenStore, lay_out, share_budget
+
+Triple = tuple[str, str, str]
+
+# Beyond this difference a float32 conversion is broken, not rounded.
+FLOAT32_TOLERANCE = 1e-3
+
+# Hidden-size vectors alive per token in the widest layer: inputs, queries, keys, values, a 4x feed-forward, outputs.
+ACTIVATIONS_PER_TOKEN = 12
+
+
+class Engine:
+    """A loaded model ready to score. Holds the weights, the token store and the batch budget."""
+
+    def __init__(
+        self,
+        network: PearNetwork,
+        tokenizer: Any,
+        *,
+        device: str = "auto",
+        dtype: str = "float32",
+        backend: str = "torch",
+        compute_type: str = "int8",
+        batch_tokens: int | None = None,
+        threads: int = 0,
+    ) -> None:
+        if batch_tokens is not None and batch_tokens < 1:
+            raise UsageError(f"batch_tokens {batch_tokens} is not a positive number")
+        self.layout = Layout.of(tokenizer, network.encoder.config)
+        self.store = TokenStore(tokenizer)
+        self.agreement: Agreement | None = None
+        devices = ["cpu"] if backend == "ct2" else resolve_devices(device)
+        on_cpu = all(name.startswith("cpu") for name in devices)
+        self.batch_tokens = batch_tokens or default_batch_tokens(network.encoder.config.hidden_size, on_cpu=on_cpu)
+        self._hidden = int(network.encoder.config.hidden_size)
+        width = 2 if dtype in ("bf16", "fp16") else 4
+        self._parameter_bytes = sum(weight.numel() for weight in network.parameters()) * width
+        self.backends: list[Backend]
+        if backend == "torch":
+            self.backends = torch_backends(network, devices, dtype)
+        elif backend == "ct2":
+            fast = CTranslate2Backend(network, tokenizer, compute_type, threads)
+            self.backends = [fast]
+            self.agreement = self._check_agreement(TorchBackend(network), fast, compute_type)
+        else:
+            raise UsageError(f"back-end {backend!r} is unknown; expected torch or ct2")
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the weights."""
+        self.backends = []
+
+    def score(self, triples: Sequence[Triple], *, progress: bool = False) -> NDArray[np.float32]:
+        """Scores [triples], positive where a is better than b."""
+        if not self.backends:
+            raise UsageError("the engine is closed")
+        if not triples:
+            return np.empty(0, np.float32)
+        unique, inverse = self._number(triples)
+        granted = share_budget(self.store.lengths[unique], self.layout.content_budget)
+        queue = _Queue(granted.sum(axis=1) + self.layout.max_tokens - self.layout.content_budget, self.batch_tokens)
+        scores = np.empty(len(unique), np.float32)
+        with _progress(int(queue.lengths.sum()), progress) as bar:
+
+            def work(backend: Backend) -> None:
+                while (rows := queue.take()) is not None:
+                    try:
+                        scores[rows] = backend.score(lay_out(self.layout, self.store, unique[rows], granted[rows]))
+                    except (RuntimeError, MemoryError) as exc:
+                        if not is_out_of_memory(exc):
+                            raise
+                        queue.put_back(rows, exc)
+                        continue
+                    queue.done()
+                    bar.update(int(queue.lengths[rows].sum()))
+
+            _run_on_all(self.backends, work, queue)
+        self.batch_tokens = queue.budget
+        return scores[inverse]
+
+    def tokens(self, triples: Sequence[Triple]) -> int:
+        """Encoder tokens that scoring these triples would cost, before padding."""
+        unique, _ = self._number(triples)
+        granted = share_budget(self.store.lengths[unique], self.layout.content_budget)
+        return int(granted.sum()) + len(unique) * (self.layout.max_tokens - self.layout.content_budget)
+
+    def memory_bytes(self) -> int:
+        """Estimate of what scoring holds at once: the weights, and the activations of one batch."""
+        activations = self.batch_tokens * self._hidden * ACTIVATIONS_PER_TOKEN * 4
+        return (self._parameter_bytes + activations) * len(self.backends)
+
+    def truncates(self, source: str, texts: Sequence[str]) -> bool:
+        """Whether some pair of these candidates does not fit beside the source."""
+        lengths = self.store.lengths[self.store.number([source, *texts])]
+        return bool(lengths[0] + np.sort(lengths[1:])[-2:].sum() > self.layout.content_budget)
+
+    def _number(self, triples: Sequence[Triple]) -> tuple[Ints, Ints]:
+        """Triples as text numbers [distinct, 3], and where each asked-for triple is among them."""
+        numbers = self.store.number(text for triple in triples for text in triple).reshape(-1, 3)
+        base = len(self.store.lengths)
+        keys = (numbers[:, 0] * base + numbers[:, 1]) * base + numbers[:, 2]
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        # Order of first mention, not of text numbers: those depend on what the store saw before, and the same
+        # request must fall into the same batches whatever went before it.
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return numbers[first[order]], rank[inverse.reshape(-1)]
+
+    def _check_agreement(self, plain: Backend, fast: Backend, compute_type: str) -> Agreement:
+        fast_backends = self.backends
+        self.backends = [plain]
+        exact = self.score(PROBES)
+        self.backends = fast_backends
+        agreement = Agreement.between(exact, self.score(PROBES), compute_type)
+        if compute_type == "float32" and agreement.largest_difference > FLOAT32_TOLERANCE * agreement.spread:
+            raise ModelError(f"the CTranslate2 conversion disagrees with torch: {agreement}; use the torch back-end")
+        return agreement
+
+
+class Agreement:
+    """How a back-end's scores compare with torch float32 on fixed probe triples."""
+
+    def __init__(self, largest_difference: float, spread: float, same_sign: float, compute_type: str) -> None:
+        self.largest_difference = largest_difference
+        self.spread = spread
+        self.same_sign = same_sign
+        self.compute_type = compute_type
+
+    @classmethod
+    def between(cls, exact: NDArray[np.float32], fast: NDArray[np.float32], compute_type: str) -> Agreement:
+        spread = float(max(np.abs(exact).max(), 1e-6))
+        same_sign = float(np.mean(np.sign(exact) == np.sign(fast)))
+        return cls(float(np.abs(exact - fast).max()), spread, same_sign, compute_type)
+
+    def __str__(self) -> str:
+        return (
+            f"CTranslate2 {self.compute_type} against torch float32 on {len(PROBES)} probe pairs: largest "
+            f"difference {self.largest_difference:.2g} (scores up to {self.spread:.2g}), "
+            f"same preference in {self.same_sign:.0%}"
+        )
+
+
+def default_batch_tokens(hidden: int, *, on_cpu: bool) -> int:
+    """Padded tokens a batch: on a CPU as many as keep a layer's activations in its cache."""
+    return min(max(2**19 // hidden, 512), 8192) if on_cpu else 16384
+
+
+class _Queue:
+    """Rows waiting to be scored, longest first; hands out batches that fit the budget of padded tokens."""
+
+    def __init__(self, lengths: Ints, budget: int) -> None:
+        self.lengths = lengths
+        self.budget = budget
+        self._order = np.argsort(-lengths, kind="stable")
+        self._next = 0
+        self._returned: list[Ints] = []
+        self._in_flight = 0
+        self._failed = False
+        self._ready = threading.Condition()
+
+    def take(self) -> Ints | None:
+        """The next batch; waits while another worker may still put one back; None at the end."""
+        with self._ready:
+            while not self._failed:
+                rows = self._cut()
+                if rows is not None:
+                    self._in_flight += 1
+                    return rows
+                if not self._in_flight:
+                    break
+                self._ready.wait()
+            return None
+
+    def put_back(self, rows: Ints, cause: BaseException) -> None:
+        """This batch did not fit in memory: halve the budget and queue its rows again."""
+        with self._ready:
+            if len(rows) == 1:
+                raise ResourceError(
+                    f"out of memory for a single pair of {self.lengths[rows[0]]} tokens; use a smaller model, "
+                    "dtype bf16, or a larger machine"
+                ) from cause
+            self.budget = max(int(self.lengths[rows].max()) * len(rows) // 2, 1)
+            self._returned.append(rows)
+            self._in_flight -= 1
+            self._ready.notify_all()
+
+    def done(self) -> None:
+        with self._ready:
+            self._in_flight -= 1
+            self._ready.notify_all()
+
+    def fail(self) -> None:
+        with self._ready:
+            self._failed = True
+            self._ready.notify_all()
+
+    def _cut(self) -> Ints | None:
+        if self._returned:
+            rows = self._returned.pop()
+            size = self._fitting(rows)
+            if size < len(rows):
+                self._returned.append(rows[size:])
+            return rows[:size]
+        if self._next == len(self._order):
+            return None
+        rows = self._order[self._next :]
+        rows = rows[: self._fitting(rows)]
+        self._next += len(rows)
+        return rows
+
+    def _fitting(self, rows: Ints) -> int:
+        """Rows come longest first, so the first one sets the padded length."""
+        return min(max(self.budget // int(self.lengths[rows[0]]), 1), len(rows))
+
+
+def _run_on_all(backends: Sequence[Backend], work: Any, queue: _Queue) -> None:
+    if len(backends) == 1:
+        work(backends[0])
+        return
+    errors: list[BaseException] = []
+
+    def guarded(backend: Backend) -> None:
+        try:
+            work(backend)
+        except BaseException as exc:
+            errors.append(exc)
+            queue.fail()
+
+    threads = [threading.Thread(target=guarded, args=(backend,), daemon=True) for backend in backends]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def _progress(total: int, shown: bool) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit="tok", unit_scale=True, disable=not shown, leave=False, desc="PEAR")
+
+
+# Fixed pairs in several languages and lengths, for the agreement check of a converted model.
+PROBES: list[Triple] = [
+    ("The cat sat on the mat.", "Die Katze saß auf der Matte.", "Die Katze lag unter dem Tisch."),
+    ("The cat sat on the mat.", "Die Katze saß auf der Matte.", "Der Hund saß auf der Matte."),
+    ("How much is it?", "Wie viel kostet das?", "Wie viel ist es?"),
+    ("How much is it?", "Wie viel kostet das?", "Wie geht es dir?"),
+    ("He left early because he was tired.", "Er ging früh, weil er müde war.", "Er ging, weil er müde war."),
+    ("She has 1,200 books.", "Sie hat 1.200 Bücher.", "Sie hat 12.000 Bücher."),
+    ("Il fait beau aujourd'hui.", "The weather is nice today.", "It is beautiful yesterday."),
+    ("La réunion est reportée à lundi.", "The meeting is postponed to Monday.", "The meeting is on Monday."),
+    ("今日はいい天気ですね。", "It's nice weather today, isn't it?", "Today is a good day."),
+    ("我不知道他什么时候来。", "I don't know when he is coming.", "I know when he comes."),
+    ("Где находится вокзал?", "Where is the railway station?", "Where is the station located at?"),
+    ("أين المحطة؟", "Where is the station?", "Where is the hotel?"),
+    ("Please close the door.", "Bitte schließen Sie die Tür.", ""),
+    ("Thanks!", "Danke!", "Danke schön, vielen herzlichen Dank für alles!"),
+    (
+        "Although it had rained all night, the streets were dry by the time we left the house.",
+        "Obwohl es die ganze Nacht geregnet hatte, waren die Straßen trocken, als wir das Haus verließen.",
+        "Obwohl es geregnet hat, die Straßen waren trocken, als wir verließen.",
+    ),
+    (
+        "The committee will publish its report in the second half of next year.",
+        "Der Ausschuss wird seinen Bericht in der zweiten Hälfte des nächsten Jahres veröffentlichen.",
+        "Das Komitee veröffentlichte seinen Bericht im zweiten Halbjahr des letzten Jahres.",
+    ),
+]

@@ -1,0 +1,80 @@
+"""Where a named model lives: a local path, or a repository on the Hugging Face hub at a pinned revision.
+
+Only files are located here, nothing is loaded. "Not in the cache while offline", "gated or no access", "no such
+model" and "the hub cannot be reached" are four different messages, because they have four different cures.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from candidates.errors import ModelError
+
+ALIASES = {"pear": "Prosho/pear", "pear-xl": "Prosho/pear-xl"}
+
+REVISIONS = {
+    "Prosho/pear": "3cc8b7894f6542fde430cc2a9f96a82fa6a679ff",
+    "Prosho/pear-xl": "1f3b730fca2e223642270749310bb429b4ce5c0a",
+    "microsoft/infoxlm-large": "d616d637f0720deda963cebbfc630657d2b7d3ae",
+    "facebook/xlm-roberta-xl": "aa5d120255845efeebc9b7f42822a1dd0f9ece9d",
+}
+
+# An encoder repository holds weights in several formats; its configuration and tokenizer are all we take.
+ENCODER_FILES = ["config.json", "tokenizer*", "special_tokens_map.json", "*.model", "vocab*", "merges.txt"]
+
+
+def fetch(
+    repository: str,
+    *,
+    revision: str | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+    files: list[str] | None = None,
+) -> Path:
+    """The folder of a hub repository in the local cache, downloaded if need be and allowed."""
+    import huggingface_hub as hub
+    from huggingface_hub import errors
+
+    repository = ALIASES.get(repository, repository)
+    revision = revision or REVISIONS.get(repository)
+    asked = f"{repository}@{revision}" if revision else repository
+    try:
+        return Path(
+            hub.snapshot_download(
+                repository,
+                revision=revision,
+                cache_dir=cache_dir,
+                local_files_only=local_files_only,
+                allow_patterns=files,
+            )
+        )
+    except errors.GatedRepoError as exc:
+        raise ModelError(
+            f"{asked} is gated: accept its terms on its hub page, then log in (hf auth login) and run again"
+        ) from exc
+    except errors.RevisionNotFoundError as exc:
+        raise ModelError(f"{repository} has no revision {revision!r}; check the name or leave it out") from exc
+    except errors.RepositoryNotFoundError as exc:
+        raise ModelError(
+            f"no such model: {asked} is neither a local path nor a hub repository you can see; check the "
+            "spelling, or log in (hf auth login) if it is private"
+        ) from exc
+    except errors.HFValidationError as exc:
+        raise ModelError(
+            f"no such model: {repository!r} is neither an existing local path nor the name of a hub repository "
+            "(owner/name)"
+        ) from exc
+    except errors.LocalEntryNotFoundError as exc:
+        if local_files_only or hub.constants.HF_HUB_OFFLINE:
+            raise ModelError(
+                f"{asked} is not in the local cache and this run is offline (local_files_only or "
+                "HF_HUB_OFFLINE); download it once online (hf download), or give the path of a local folder"
+            ) from exc
+        raise ModelError(
+            f"{asked} is not in the local cache and the hub cannot be reached; check the network, or give the "
+            "path of a local folder"
+        ) from exc
+    except errors.HfHubHTTPError as exc:
+        raise ModelError(f"the hub refused {asked}: {exc}") from exc
+    except OSError as exc:
+        raise ModelError(f"{asked} could not be fetched: {exc}") from exc

@@ -1,0 +1,140 @@
+"""(source, a, b) -> token ids and span masks, under the encoder's length budget.
+
+XLM-R family: `<s> source </s></s> a </s></s> b </s>`; BERT-like: `[CLS] source [SEP] a [SEP] b [SEP]`.
+Each text is tokenised alone and once. Where the three do not fit, every text first gets a third of the budget
+(or less, if it is shorter), and what is left is handed out one token at a time in the order source, a, b.
+A batch is laid out with array operations only: what is neither content nor padding is a separator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.errors import ModelError
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The special tokens of an encoder and how many tokens it takes."""
+
+    start: int
+    separator: int
+    padding: int
+    separators_between: int
+    max_tokens: int
+
+    @property
+    def content_budget(self) -> int:
+        """Tokens left for the three texts: one start, one end, two separators between go off."""
+        return max(self.max_tokens - 2 - 2 * self.separators_between, 0)
+
+    @classmethod
+    def of(cls, tokenizer: Any, config: Any) -> Layout:
+        """Read the layout off a transformers tokenizer and encoder configuration."""
+        tokens = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
+        if None in tokens:
+            raise ModelError(
+                "the tokenizer defines no start, separator or padding token; PEAR needs an encoder of the "
+                "XLM-R or BERT family"
+            )
+        roberta = "roberta" in config.model_type or config.model_type in ROBERTA_LIKE
+        # RoBERTa counts positions from padding_idx + 1 = 2. The released metric subtracts 2 for every encoder.
+        max_tokens = config.max_position_embeddings - 2
+        return cls(*tokens, separators_between=2 if roberta else 1, max_tokens=max_tokens)
+
+
+ROBERTA_LIKE = ("camembert", "xmod")  # RoBERTa under another name
+
+
+class TokenStore:
+    """Token ids of distinct texts, tokenised once and kept end to end in one array.
+
+    `tokens[offsets[t] : offsets[t] + lengths[t]]` are the ids of text number t. The store starts anew when it
+    holds more than `limit` tokens, so that a long run needs bounded memory.
+    """
+
+    def __init__(self, tokenizer: Any, limit: int = 1_000_000) -> None:
+        self._tokenizer = tokenizer
+        self._limit = limit
+        self._clear()
+
+    def number(self, texts: Iterable[str]) -> Ints:
+        """The number of each text, tokenising those not seen before. Valid until the next call."""
+        texts = list(texts)
+        if len(self.tokens) > self._limit:
+            self._clear()
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._numbers]
+        if fresh:
+            self._add(fresh)
+        return np.fromiter(map(self._numbers.__getitem__, texts), np.int64, len(texts))
+
+    def _add(self, texts: Sequence[str]) -> None:
+        encoded = self._tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
+        contents = [np.asarray(ids[1:-1], np.int64) for ids in encoded]  # without the outer special tokens
+        lengths = np.array([len(ids) for ids in contents], np.int64)
+        starts = len(self.tokens) + np.cumsum(lengths) - lengths
+        self._numbers.update(zip(texts, range(len(self.lengths), len(self.lengths) + len(texts)), strict=True))
+        self.tokens = np.concatenate([self.tokens, *contents])
+        self.offsets = np.concatenate([self.offsets, starts])
+        self.lengths = np.concatenate([self.lengths, lengths])
+
+    def _clear(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self.tokens = np.empty(0, np.int64)
+        self.offsets = np.empty(0, np.int64)
+        self.lengths = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One encoder input. Arrays are [pairs, tokens], spans [pairs, 3, tokens]."""
+
+    ids: Ints
+    attention: NDArray[np.bool_]
+    spans: NDArray[np.bool_]
+
+
+def share_budget(lengths: Ints, budget: int) -> Ints:
+    """How many tokens of (source, a, b) fit: [triples, 3] wanted -> [triples, 3] granted."""
+    granted = lengths.copy()
+    for row in np.flatnonzero(lengths.sum(axis=1) > budget):
+        granted[row] = _share(lengths[row].tolist(), budget)
+    return granted
+
+
+def _share(wanted: list[int], budget: int) -> list[int]:
+    granted = [min(length, budget // 3) for length in wanted]
+    left = budget - sum(granted)
+    while left > 0:
+        for k in range(3):
+            if left > 0 and granted[k] < wanted[k]:
+                granted[k] += 1
+                left -= 1
+    return granted
+
+
+def lay_out(layout: Layout, store: TokenStore, triples: Ints, granted: Ints) -> Batch:
+    """Token ids and masks of [pairs, 3] text numbers, padded to the longest of them."""
+    between = layout.separators_between
+    starts = np.empty_like(granted)
+    starts[:, 0] = 1
+    starts[:, 1] = starts[:, 0] + granted[:, 0] + between
+    starts[:, 2] = starts[:, 1] + granted[:, 1] + between
+    ends = starts[:, 2] + granted[:, 2] + 1
+    column = np.arange(ends.max())
+    attention = column < ends[:, None]  # [pairs, tokens]
+    spans = (column >= starts[..., None]) & (column < (starts + granted)[..., None])  # [pairs, 3, tokens]
+    ids = np.where(attention, layout.separator, layout.padding)
+    ids[:, 0] = layout.start
+    origin = store.offsets[triples] - starts  # add a column to get its place in the store
+    for k in range(3):
+        row, place = np.nonzero(spans[:, k])
+        ids[row, place] = store.tokens[origin[row, k] + place]
+    return Batch(ids, attention, spans)
