@@ -101,13 +101,12 @@ class Terminated(BaseException):
     """SIGTERM, raised where the program stands so that files are left in order."""
 
 
-def run(command: str, main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None = None) -> NoReturn:
+def run(command: str, main: Callable[[], int]) -> NoReturn:
     """Call `main` and end the process with the exit code its outcome deserves."""
     signal.signal(signal.SIGTERM, _terminate)
-    words = sys.argv[1:] if argv is None else argv
-    console = Console(command, log_format="json" if _wants_json(words) else "text")
+    console = Console(command, log_format="json" if _wants_json(sys.argv[1:]) else "text")
     try:
-        code = main(argv)
+        code = main()
         sys.stdout.flush()
     except MbrError as exc:
         console.error(str(exc))

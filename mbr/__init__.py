@@ -15,11 +15,9 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from candidates.errors import EnvironmentProblem
+from candidates.owner import check_owners
 
 if TYPE_CHECKING:
     from mbr.decide import Decision
@@ -58,22 +56,7 @@ __all__ = [
 ]
 
 
-def _check_owners() -> None:
-    """Our `pear` has an owner.py; without it, a foreign package stands in its place."""
-    spec = find_spec("pear")
-    folder = Path(str(spec.origin)).parent if spec and spec.origin else Path()
-    if not (folder / "owner.py").is_file():
-        raise EnvironmentProblem(
-            f"the module 'pear' at {folder} is not ours but that of another distribution (pear-mt). Keep one of them "
-            "in this environment: pip uninstall -y pear-mt && pip install --force-reinstall --no-deps mbr-decode"
-        )
-    from pear.owner import check_owner
-
-    check_owner("pear", folder)
-    check_owner("mbr", __path__[0])
-
-
-_check_owners()
+check_owners()
 
 try:
     __version__ = version("mbr-decode")

@@ -31,7 +31,8 @@ SELF_RULES: tuple[SelfRule, ...] = ("exclude", "include")
 class Decision:
     """The choice for one candidate list.
 
-    `ranking` holds indices into `candidates.texts`, best first; `expected` their expected utilities by index.
+    `ranking` holds indices into `candidates.texts`, best first; `expected` their expected utilities
+    by index (empty where nothing was scored).
     Flags: `tie` (the second is exactly as good), `single` (one distinct candidate, nothing scored), `truncated`
     (texts longer than the model can take), `fallback` (no decision could be made; the first candidate stands in).
     """
@@ -45,7 +46,7 @@ class Decision:
     flags: tuple[str, ...] = ()
     matrix: UtilityMatrix | None = None
     error: str | None = None
-    source: str = ""
+    source: str = ""  # of a segment that has no candidate list; else the list holds it
 
     @property
     def text(self) -> str:

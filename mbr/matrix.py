@@ -6,17 +6,20 @@ or a metric computed; the others follow from the relation (antisymmetry) or were
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import InputError
+from candidates.text import atomic_output
 
 Relation = Literal["none", "symmetric", "antisymmetric"]
 ARRAYS = ("values", "scored", "about")
@@ -46,6 +49,14 @@ class UtilityMatrix:
         encoded = json.dumps(about, ensure_ascii=False).encode()
         return {"values": self.values, "scored": self.scored, "about": np.frombuffer(encoded, np.uint8)}
 
+    def pack(self) -> bytes:
+        """As bytes that can be appended to others', for `publish_matrices`."""
+        stream = io.BytesIO()
+        arrays = self.arrays()
+        for name in ARRAYS:
+            np.lib.format.write_array(stream, np.ascontiguousarray(arrays[name]), allow_pickle=False)
+        return stream.getvalue()
+
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> UtilityMatrix:
         about = json.loads(arrays["about"].tobytes())
@@ -53,18 +64,23 @@ class UtilityMatrix:
         return cls(arrays["values"], arrays["scored"], **about)
 
 
-def write_matrices(stream: IO[bytes], matrices: Iterable[UtilityMatrix]) -> None:
-    """An `.npz` file of many matrices: arrays named `<place>/values`, `<place>/scored` and so on.
+def publish_matrices(packed: Path, final: Path) -> None:
+    """Turn a file of packed matrices into an `.npz`, streaming. The same matrices give the same bytes.
 
-    `numpy.load(file)["0/values"]` is the first segment's matrix. The same matrices give the same bytes.
+    Arrays are named by the place of the segment: `numpy.load(file)["0/values"]` is the first one's matrix.
     """
-    with ZipFile(stream, "w", ZIP_DEFLATED) as archive:
-        for place, matrix in enumerate(matrices):
-            for name, array in matrix.arrays().items():
-                entry = ZipInfo(f"{place}/{name}.npy")
-                entry.compress_type = ZIP_DEFLATED
-                with archive.open(entry, "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+    size = packed.stat().st_size
+    with atomic_output(final, force=True) as target, packed.open("rb") as source:
+        with ZipFile(target, "w", ZIP_DEFLATED) as archive:
+            for place in count():
+                if source.tell() == size:
+                    break
+                for name in ARRAYS:
+                    array = np.lib.format.read_array(source, allow_pickle=False)
+                    entry = ZipInfo(f"{place}/{name}.npy")
+                    entry.compress_type = ZIP_DEFLATED
+                    with archive.open(entry, "w", force_zip64=True) as file:
+                        np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 def read_matrices(path: str | Path) -> Iterator[UtilityMatrix]:

@@ -60,11 +60,7 @@ class Decoder:
         ):
             if value not in allowed:
                 raise UsageError(f"{name} {value!r} is unknown; expected one of {', '.join(allowed)}")
-        if self.strategy.needs_antisymmetry and self.utility.relation != "antisymmetric":
-            raise UsageError(
-                f"strategy {self.strategy.name!r} needs an antisymmetric utility, which {self.utility.name!r} is "
-                "not; use --strategy full"
-            )
+        self.strategy.check_fit(self.utility.name, self.utility.relation)
 
     def signature(self, nbest: int | None = None) -> Signature:
         from mbr import __version__
@@ -115,7 +111,7 @@ class Decoder:
                 decisions[place] = self._failed(record, exc)
                 continue
             if len(record) == 1:
-                decisions[place] = Decision(record.id, record, (0,), np.zeros(1), flags=("single",), source=record.source)
+                decisions[place] = self._single(record)
             else:
                 talks[place] = Talk(record, weights, self.strategy.talk(self._segment(record)))
         for place, talk in hold(talks, self.utility):
@@ -147,15 +143,21 @@ class Decoder:
             passes=talk.passes,
             estimated_regret=outcome.estimated_regret,
             flags=tuple(flag for flag, raised in (("tie", tie), ("truncated", truncated)) if raised),
-            matrix=self._matrix(talk, outcome) if self.keep_matrix else None,
-            source=item.source,
+            matrix=self._matrix(item.id, item.texts, outcome, talk.passes),
         )
 
-    def _matrix(self, talk: Talk, outcome: Outcome) -> UtilityMatrix:
-        utility, item = self.utility, talk.item
-        return UtilityMatrix(
-            outcome.values, outcome.scored, utility.name, utility.relation, talk.passes, item.id, item.texts
-        )
+    def _single(self, item: CandidateList) -> Decision:
+        """One distinct candidate is chosen without scoring."""
+        matrix = self._matrix(item.id, item.texts, _nothing_scored(1))
+        return Decision(item.id, item, (0,), np.zeros(0), flags=("single",), matrix=matrix)
+
+    def _matrix(
+        self, id: str | int, texts: tuple[str, ...], outcome: Outcome, passes: int = 0
+    ) -> UtilityMatrix | None:
+        if not self.keep_matrix:
+            return None
+        name, relation = self.utility.name, self.utility.relation
+        return UtilityMatrix(outcome.values, outcome.scored, name, relation, passes, id, texts)
 
     def _failed(self, record: Record, error: MbrError) -> Decision:
         if self.on_error == "stop":
@@ -168,6 +170,7 @@ class Decoder:
             expected=np.zeros(0),
             flags=("fallback",) if self.on_error == "fallback" else (),
             error=str(error),
+            matrix=self._matrix(record.id, (), _nothing_scored(0)),
             source=record.source,
         )
 
@@ -221,11 +224,11 @@ def utility_matrix(
 ) -> UtilityMatrix:
     """The utility matrix of one list, over its distinct texts (`matrix.texts`)."""
     decision = rerank(source, candidates, utility, keep_matrix=True, **settings)
-    if decision.matrix is not None:
-        return decision.matrix
-    text = decision.text  # a single candidate: nothing to score
-    empty = np.zeros((1, 1), np.float32)
-    return UtilityMatrix(empty, empty.astype(np.bool_), str(utility), "none", 0, decision.id, (text,))
+    return cast(UtilityMatrix, decision.matrix)
+
+
+def _nothing_scored(size: int) -> Outcome:
+    return Outcome(np.zeros((size, size), np.float32), np.zeros((size, size), np.bool_))
 
 
 def _as_records(lists: Iterable[CandidateList | tuple[str, Sequence[str]]]) -> Iterator[Record]:

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from pear.owner import check_owner
+from candidates.owner import check_owners
 
 if TYPE_CHECKING:
     from pear.api import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from pear.mbr import pear_utility_matrix, select_mbr_hypothesis
 
-check_owner("pear", __path__[0])
+check_owners()
 
 try:
     __version__ = version("mbr-decode")

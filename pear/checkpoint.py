@@ -12,6 +12,7 @@ more than that could run any program while it loads; it is refused, never silent
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import pathlib
 import pickle
@@ -84,7 +85,7 @@ def load_checkpoint(
     if looks_local:
         if revision is not None:
             raise ModelError(f"a revision belongs to a hub model; {path} is a local path")
-        name = path.name if path.suffix != ".ckpt" else _root_of(path).name
+        name = path.resolve().name if path.suffix != ".ckpt" else _root_of(path).name
     else:
         path = fetch(str(model), revision=revision, cache_dir=cache_dir, local_files_only=local_files_only)
         name = f"{model}@{path.name[:12]}"
@@ -98,7 +99,18 @@ def load_checkpoint(
             f"{path} is not a PEAR checkpoint: expected a folder with config.json and model.safetensors, or one "
             "with checkpoints/model.ckpt, or a .ckpt file"
         )
+    if looks_local:
+        name = f"{name}@{fingerprint(network)}"
     return Checkpoint(network.eval(), tokenizer, name)
+
+
+def fingerprint(network: PearNetwork) -> str:
+    """Twelve hexadecimal digits that tell checkpoints apart: names, shapes and the first values of all weights."""
+    digest = hashlib.blake2b(digest_size=6)
+    for name, weight in sorted(network.state_dict().items()):
+        digest.update(f"{name}{tuple(weight.shape)}".encode())
+        digest.update(weight.flatten()[:4096].float().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, origin: str = "") -> None:
@@ -115,8 +127,11 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, origin: str =
     (folder / "README.md").write_text(CARD.format(origin=origin))
 
 
-def save_released(checkpoint: Checkpoint, root: str | Path) -> None:
-    """Write the layout that pear-mt loads; the encoder's configuration and tokenizer go to `<root>/encoder`."""
+def save_released(checkpoint: Checkpoint, root: str | Path, *, final: str | Path | None = None) -> None:
+    """Write the layout that pear-mt loads; the encoder's configuration and tokenizer go to `<root>/encoder`.
+
+    The layout records where the encoder is; `final` is where the folder will stand if it is to be moved.
+    """
     root = _new_folder(root)
     network = checkpoint.network
     encoder_type = network.encoder.config.model_type
@@ -130,7 +145,7 @@ def save_released(checkpoint: Checkpoint, root: str | Path) -> None:
     hparams = {
         "class_identifier": "pairwise_metric",
         "encoder_model": names[encoder_type],
-        "pretrained_model": str(encoder.resolve()),
+        "pretrained_model": str(Path(final or root).resolve() / "encoder"),
         **settings,
         "hidden_sizes": list(settings["hidden_sizes"]),
     }
@@ -216,11 +231,12 @@ def _load_released(
 
 
 def _locate_encoder(wanted: str, root: Path, revision: str | None, hub: dict[str, Any]) -> Path:
-    """The encoder's configuration and tokenizer: a folder (absolute, or beside the checkpoint), or the hub."""
-    for folder in (Path(wanted).expanduser(), root / wanted):
-        if folder.is_dir():
+    """The encoder's configuration and tokenizer: a folder (as named, or beside the checkpoint), or the hub."""
+    local = wanted.startswith((".", "/", "~"))
+    for folder in (Path(wanted).expanduser(), root / wanted, root / "encoder"):
+        if folder.is_dir() and (local or folder != root / "encoder"):
             return folder
-    if wanted.startswith((".", "/", "~")):
+    if local:
         raise ModelError(
             f"the checkpoint's encoder folder {wanted} does not exist; give the folder of its configuration and "
             "tokenizer (--encoder FOLDER)"

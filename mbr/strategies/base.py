@@ -18,6 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.errors import UsageError
+from mbr.matrix import Relation
+
 Pairs = NDArray[np.intp]
 Scores = NDArray[np.float32]
 
@@ -58,6 +61,12 @@ class Strategy:
     passes: Callable[[int], int]
     needs_antisymmetry: bool = False
     uses_seed: bool = False
+
+    def check_fit(self, utility: str, relation: Relation) -> None:
+        if self.needs_antisymmetry and relation != "antisymmetric":
+            raise UsageError(
+                f"strategy {self.name!r} needs an antisymmetric utility, which {utility!r} is not; use full"
+            )
 
 
 def fill(size: int, pairs: Pairs, scores: Scores, *, antisymmetric: bool) -> Outcome:

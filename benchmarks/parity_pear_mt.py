@@ -1,0 +1,107 @@
+"""Do we give the numbers of the authors' package? Proves: same weights and texts, same scores and matrices.
+
+Builds random checkpoints in the released layout (XLM-R and XLM-R-XL), has pear-mt 1.1.1 and our engine score the
+same few hundred triples and the same candidate lists, and prints the largest differences. The triples hold empty
+strings, texts beyond the 512-token budget on one, two and three sides, emoji, CJK, Arabic, carriage returns and
+tabs. With --write-golden a small part of pear-mt's answers becomes tests/data/pear_mt_golden.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+from typing import Any
+
+import numpy as np
+
+import pear
+from benchmarks.peers import ROOT, WORK, ask_pear_mt
+from benchmarks.random_pear import CORPUS, write_random_released
+from pear.engine import PROBES, Triple
+
+TOLERANCE = 1e-4
+GOLDEN = ROOT / "tests" / "data" / "pear_mt_golden.json"
+KINDS = ("xlm-roberta", "xlm-roberta-xl")
+ODD = ["", " ", "\t", "a\rb", "tab\there", "line\u2028separator", "😀👩‍👩‍👧 family", "日本語のテキスト。", "نص عربي", "<s> </s> <pad> <mask>"]
+
+
+def long_text(words: int, seed: int) -> str:
+    draw = random.Random(seed)
+    return " ".join(draw.choices(" ".join(CORPUS).split(), k=words))
+
+
+def triples(count: int = 300) -> list[Triple]:
+    """Ordinary ones, odd ones, and all eight ways in which the three texts may be too long."""
+    draw = random.Random(0)
+    chosen = [*PROBES, *((draw.choice(ODD), draw.choice(ODD), draw.choice(ODD)) for _ in range(40))]
+    for case in range(8):
+        sides = [900 if case >> side & 1 else 6 for side in range(3)]
+        chosen += [tuple(long_text(words, 3 * case + side) for side, words in enumerate(sides))]  # type: ignore[list-item]
+        middle = [170 + 40 * (case >> side & 1) for side in range(3)]
+        chosen += [tuple(long_text(words, 50 + 3 * case + side) for side, words in enumerate(middle))]  # type: ignore[list-item]
+    while len(chosen) < count:
+        chosen.append((draw.choice(CORPUS), draw.choice(CORPUS), long_text(draw.randint(1, 40), len(chosen))))
+    return chosen
+
+
+def lists() -> list[tuple[str, list[str]]]:
+    """Two lists, with duplicates and an empty candidate."""
+    return [
+        (CORPUS[0], [CORPUS[1], CORPUS[2], CORPUS[1], "", CORPUS[4], CORPUS[1]]),
+        (CORPUS[-2], [CORPUS[-1], CORPUS[-3], CORPUS[-1].lower(), long_text(12, 7), CORPUS[-1]]),
+    ]
+
+
+def compare(kind: str) -> tuple[dict[str, float], dict[str, Any]]:
+    """Largest differences by name, and pear-mt's answers."""
+    root = WORK / f"parity-{kind}"
+    for folder in (root, root.with_name(root.name + "-scratch")):
+        shutil.rmtree(folder, ignore_errors=True)
+    write_random_released(root, model_type=kind)
+    asked, decoded = triples(), lists()
+    jobs: list[dict[str, Any]] = [{"kind": "triples", "triples": asked, "batch_size": 8}]
+    jobs += [{"kind": "matrix", "mode": mode, "lists": decoded, "batch_size": 8} for mode in ("half", "full")]
+    theirs = ask_pear_mt(root, jobs)
+    metric = pear.load_metric(root)
+    ours = metric.engine(gpus=0).score(asked)
+    differences = {f"{len(asked)} triples": float(np.abs(ours - theirs[0]["scores"]).max())}
+    for job, answer in zip(jobs[1:], theirs[1:], strict=True):
+        worst = 0.0
+        for (source, texts), matrix in zip(decoded, answer["matrices"], strict=True):
+            mine = pear.pear_utility_matrix(metric, source, texts, mode=job["mode"], gpus=0, progress_bar=False)
+            worst = max(worst, float(np.abs(mine - matrix).max()))
+        differences[f"{job['mode']} matrices"] = worst
+    spread = float(np.std(theirs[0]["scores"]))
+    print(f"{kind}: scores have standard deviation {spread:.3f}")
+    for name, value in differences.items():
+        print(f"  {name:<15} largest difference {value:.1e}  {'ok' if value <= TOLERANCE else 'TOO LARGE'}")
+    short = [place for place, triple in enumerate(asked) if sum(map(len, triple)) < 400][:40]
+    golden = {
+        "triples": [asked[place] for place in short],
+        "scores": [theirs[0]["scores"][place] for place in short],
+        "lists": decoded,
+        **{job["mode"]: answer["matrices"] for job, answer in zip(jobs[1:], theirs[1:], strict=True)},
+    }
+    return differences, golden
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write-golden", action="store_true", help="renew the numbers that the tests pin")
+    options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    results = {kind: compare(kind) for kind in KINDS}
+    if options.write_golden:
+        GOLDEN.parent.mkdir(parents=True, exist_ok=True)
+        content = {kind: golden for kind, (_, golden) in results.items()}
+        GOLDEN.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    worst = max(value for differences, _ in results.values() for value in differences.values())
+    print(f"largest difference of all: {worst:.1e} (tolerance {TOLERANCE:.0e})")
+    return 0 if worst <= TOLERANCE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""Environments of the peers, built on demand under benchmarks/work, and a way to run something in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "benchmarks" / "work"
+
+
+def environment(name: str, requirement: str) -> Path:
+    """The Python of a virtual environment that holds one peer, pinned by constraints/<name>.txt."""
+    folder = WORK / f"env-{name}"
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        print(f"building an environment for {requirement} ...", file=sys.stderr)
+        constraints = ROOT / "constraints" / f"{name}.txt"
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        for package in ("torch", requirement):
+            command = [python, "-m", "pip", "install", "--quiet", "-c", constraints, package]
+            subprocess.run(command, check=True)
+        (folder / "complete").touch()
+    return python
+
+
+def ask_pear_mt(checkpoint: Path, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Have pear-mt 1.1.1 do some jobs with a checkpoint in the released layout, on one thread."""
+    python = environment("pear-mt", "pear-mt==1.1.1")
+    request = {"checkpoint": str(checkpoint / "checkpoints" / "model.ckpt"), "jobs": jobs}
+    one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    result = subprocess.run(
+        [python, Path(__file__).with_name("peer_pear_mt.py")],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=WORK,
+        env={**os.environ, **one_thread, "PYTHONPATH": ""},
+    )
+    if result.returncode:
+        raise RuntimeError(f"pear-mt failed:\n{result.stderr}")
+    answer: list[dict[str, Any]] = json.loads(result.stdout.splitlines()[-1])
+    return answer

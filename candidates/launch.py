@@ -1,0 +1,37 @@
+"""Where the commands start: in the one package that no other distribution claims.
+
+A command's module is imported inside `run`, so that even a broken installation ends in one clear sentence and
+the right exit code instead of a traceback.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+
+from candidates import owner
+from candidates.console import run
+
+COMMANDS = {
+    "mbr-decode": "mbr.cli.decode",
+    "mbr-doctor": "mbr.cli.doctor",
+    "pear-score": "pear.cli.score",
+    "pear-convert": "pear.cli.convert",
+}
+
+
+def start(command: str) -> None:
+    def main() -> int:
+        if command == "mbr-doctor":
+            owner.only_look()
+        owner.check_owners()
+        code: int = import_module(COMMANDS[command]).command()
+        return code
+
+    run(command, main)
+
+
+mbr_decode = partial(start, "mbr-decode")
+mbr_doctor = partial(start, "mbr-doctor")
+pear_score = partial(start, "pear-score")
+pear_convert = partial(start, "pear-convert")

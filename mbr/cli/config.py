@@ -1,0 +1,76 @@
+"""Run configurations: a YAML file of options, weaker than flags; and the resolved one, saved beside the output."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from candidates.errors import InputError, UsageError
+from candidates.text import atomic_output
+
+# How to go about a run, not what to compute: left out of the saved configuration.
+TRANSIENT = ("config", "resume", "force", "dry_run", "quiet", "log_format", "list_utilities", "help")
+
+
+def with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
+    """The words of the command line, with those of its --config file in front of them, so that flags win."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder.add_argument("--config")
+    found, _ = finder.parse_known_args(argv)
+    return [*_words(parser, Path(found.config)), *argv] if found.config else list(argv)
+
+
+def save_config(path: Path, options: argparse.Namespace, signature: str) -> None:
+    """Write the resolved options so that --config takes them back."""
+    settings = {
+        key.replace("_", "-"): value
+        for key, value in sorted(vars(options).items())
+        if key not in TRANSIENT and value not in (None, False)
+    }
+    body = yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
+    with atomic_output(path, force=True) as stream:
+        stream.write(f"# {signature}\n{body}".encode())
+
+
+def saved_signature(path: Path) -> str | None:
+    """The signature in a saved configuration."""
+    if not path.is_file():
+        return None
+    first = path.read_text(encoding="utf-8").split("\n", 1)[0]
+    return first.removeprefix("# ")
+
+
+def _words(parser: argparse.ArgumentParser, path: Path) -> list[str]:
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise InputError(f"{path}: cannot be read: {exc.strerror}") from exc
+    except (yaml.YAMLError, UnicodeDecodeError) as exc:
+        raise InputError(f"{path}: not plain YAML: {exc}") from exc
+    if settings is None:
+        return []
+    if not isinstance(settings, dict):
+        raise InputError(f"{path}: expected lines like `utility: pear`")
+    actions = {action.dest: action for action in parser._actions}
+    words: list[str] = []
+    for key, value in settings.items():
+        action = actions.get(str(key).replace("-", "_"))
+        if action is None or action.dest in ("config", "help"):
+            raise UsageError(f"{path}: unknown option {key!r}")
+        words += _option_words(path, action, value)
+    return words
+
+
+def _option_words(path: Path, action: argparse.Action, value: Any) -> list[str]:
+    name = action.option_strings[-1]
+    if action.nargs == 0:
+        if not isinstance(value, bool):
+            raise UsageError(f"{path}: {name[2:]} is true or false, found {value!r}")
+        return [name] if value else []
+    if isinstance(value, (dict, list)):
+        raise UsageError(f"{path}: {name[2:]} takes one value, found {value!r}")
+    return [] if value is None else [f"{name}={value}"]

@@ -1,0 +1,122 @@
+"""mbr-doctor: is this installation sound, and what can this machine do?"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from candidates.console import Parser, add_message_options
+from candidates.owner import RIVALS, owner_problem
+
+QUICK_START = """\
+quick start:
+  mbr-doctor                 versions, module owners, devices, caches, offline state
+  mbr-doctor || echo broken  the exit code is 6 when something needs repair"""
+
+MODULES = ("candidates", "pear", "mbr")
+LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "ctranslate2", "sacrebleu", "huggingface-hub", "unbabel-comet")
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    p = Parser("mbr-doctor", "Look at the installation: owners, versions, devices, caches.", QUICK_START)
+    add_message_options(p)
+    p.parse_args(argv)
+    problems: list[str] = []
+    _section("mbr-decode", [("version", _version("mbr-decode") or "not installed (running from a folder)")])
+    _section("modules", [(module, _owner(module, problems)) for module in MODULES])
+    _section("libraries", [(name, _version(name) or "not installed") for name in LIBRARIES])
+    python = f"{platform.python_version()} at {sys.executable}"
+    _section("machine", [("python", python), ("system", platform.platform()), *_devices()])
+    _section("caches", _caches())
+    _section("utilities", _utilities(problems))
+    for problem in problems:
+        print(f"PROBLEM: {problem}")
+    print("all is well" if not problems else f"{len(problems)} problem(s) found")
+    return 6 if problems else 0
+
+
+def _section(title: str, rows: list[tuple[str, str]]) -> None:
+    print(title)
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"  {name.ljust(width)}  {value}")
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _owner(module: str, problems: list[str]) -> str:
+    """Where a module lies; a foreign owner goes to the problems."""
+    problem = owner_problem(module) if module in RIVALS else None
+    if problem:
+        problems.append(problem)
+    spec = importlib.util.find_spec(module)
+    return str(Path(str(spec.origin)).parent) if spec and spec.origin else "not found"
+
+
+def _devices() -> list[tuple[str, str]]:
+    rows = [("cpu", f"{os.cpu_count()} cores, {_memory()}")]
+    try:
+        import torch
+    except ImportError as exc:
+        return [*rows, ("torch", f"cannot be imported: {exc}")]
+    for number in range(torch.cuda.device_count()):
+        rows.append((f"cuda:{number}", torch.cuda.get_device_name(number)))
+    if torch.backends.mps.is_available():
+        rows.append(("mps", "available"))
+    return rows
+
+
+def _memory() -> str:
+    try:
+        return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB"
+    except (ValueError, OSError):
+        return "memory unknown"
+
+
+def _caches() -> list[tuple[str, str]]:
+    from pear.backends import cache_folder
+
+    try:
+        from huggingface_hub import constants
+
+        hub, offline = Path(constants.HF_HUB_CACHE), bool(constants.HF_HUB_OFFLINE)
+    except ImportError:
+        hub, offline = Path(), False
+    return [
+        ("hub models", _folder(hub)),
+        ("converted models", _folder(cache_folder())),
+        ("offline", "yes (HF_HUB_OFFLINE)" if offline else "no"),
+    ]
+
+
+def _folder(path: Path) -> str:
+    if not path.is_dir():
+        return f"{path} (nothing yet)"
+    free = shutil.disk_usage(path).free / 2**30
+    models = sum(1 for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    return f"{path} ({models} folders, {free:.0f} GiB free)"
+
+
+def _utilities(problems: list[str]) -> list[tuple[str, str]]:
+    from candidates.errors import MbrError
+    from mbr.utilities import utility_class, utility_names
+
+    rows = []
+    for name in utility_names():
+        try:
+            rows.append((name, utility_class(name).summary))
+        except MbrError as exc:
+            rows.append((name, "cannot be loaded"))
+            problems.append(str(exc))
+    return rows

@@ -1,0 +1,97 @@
+"""What a run would cost, before it runs: pairs, tokens, time and memory.
+
+All lists are read and counted; a few of them, spread over the input, are really scored, and the time and tokens
+of their pairs are scaled up.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from candidates.files import Record
+from candidates.lists import CandidateList
+from mbr.pipeline import Decoder
+from mbr.utilities import MatrixUtility, PairUtility
+
+SAMPLED_LISTS = 8
+SAMPLED_CANDIDATES = 24
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Counts are exact; seconds and tokens are scaled up from a sample; memory is None where unknown."""
+
+    segments: int
+    bad_segments: int
+    candidates: int
+    unique: int
+    pairs: int
+    tokens: int | None
+    seconds: float
+    memory_bytes: int | None
+
+    def __str__(self) -> str:
+        tokens = "no model tokens" if self.tokens is None else f"about {self.tokens:,} tokens"
+        memory = "small" if self.memory_bytes is None else f"about {self.memory_bytes / 2**30:.2f} GiB"
+        bad = f" ({self.bad_segments} unusable)" if self.bad_segments else ""
+        return (
+            f"segments    {self.segments:,}{bad}\n"
+            f"candidates  {self.candidates:,} ({self.unique:,} distinct)\n"
+            f"pairs       {self.pairs:,} ({tokens})\n"
+            f"time        about {_duration(self.seconds)} on this machine, loading not counted\n"
+            f"memory      {memory}"
+        )
+
+
+def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
+    draw = random.Random(1)
+    segments = bad = candidates = unique = pairs = 0
+    sample: list[CandidateList] = []
+    for record in records:
+        segments += 1
+        if not isinstance(record, CandidateList):
+            bad += 1
+            continue
+        candidates += sum(record.counts)
+        unique += len(record)
+        pairs += decoder.strategy.passes(len(record)) if len(record) > 1 else 0
+        if len(sample) < SAMPLED_LISTS:
+            sample.append(record)
+        elif (place := draw.randrange(segments - bad)) < SAMPLED_LISTS:
+            sample[place] = record
+    seconds, tokens, memory = _measure(decoder, sample, pairs)
+    return Estimate(segments, bad, candidates, unique, pairs, tokens, seconds, memory)
+
+
+def _measure(
+    decoder: Decoder, sample: list[CandidateList], pairs: int
+) -> tuple[float, int | None, int | None]:
+    if not pairs:
+        return 0.0, None, None
+    if isinstance(decoder.utility, MatrixUtility):
+        began = time.perf_counter()
+        for item in sample:
+            decoder.utility.matrix(item.source, item.texts, item.texts)
+        measured = sum(decoder.strategy.passes(len(item)) for item in sample)
+        return (time.perf_counter() - began) * pairs / max(measured, 1), None, None
+    assert isinstance(decoder.utility, PairUtility)
+    triples = []
+    for item in sample:
+        step = max(len(item) // SAMPLED_CANDIDATES, 1)
+        texts = item.texts[::step]
+        triples += [(item.source, a, b) for place, a in enumerate(texts) for b in texts[place + 1 :]]
+    began = time.perf_counter()
+    decoder.utility.score_pairs(triples)
+    seconds = (time.perf_counter() - began) * pairs / max(len(triples), 1)
+    cost = decoder.utility.cost(triples)
+    tokens = round(cost["tokens"] * pairs / max(len(triples), 1)) if "tokens" in cost else None
+    return seconds, tokens, cost.get("memory_bytes")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

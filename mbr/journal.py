@@ -1,0 +1,194 @@
+"""Output files that survive a kill: written beside their final names, committed now and then, published whole.
+
+While a run goes on, `NAME.partial` grows and `NAME.progress` records how far it is good: segments done, bytes per
+file, a digest of the input so far. A run that is killed and resumed cuts the partial files back to the last commit,
+checks that input and settings are the same, and goes on; the published files have the same bytes as those of an
+uninterrupted run. Under the final names there is never anything but a complete file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, TypeVar
+
+from candidates.errors import InputError, MbrError, UsageError
+from candidates.text import atomic_output, disk_errors, publish, refuse_overwrite
+
+Item = TypeVar("Item")
+Publisher = Callable[[Path, Path], None]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """How far the partial files are good."""
+
+    segments: int
+    sizes: list[int]
+    digest: str
+
+
+class Journal:
+    """The files of one run. Use it with `with`: leaving it by an error keeps what was committed, for `resume`."""
+
+    def __init__(
+        self,
+        files: list[Path],
+        settings: dict[str, Any],
+        *,
+        resume: bool = False,
+        force: bool = False,
+        seconds_between_commits: float = 1.0,
+    ) -> None:
+        self.files = files
+        self.settings = settings
+        self._seconds = seconds_between_commits
+        self._partials = [path.with_name(path.name + ".partial") for path in files]
+        self._progress_path = files[0].with_name(files[0].name + ".progress")
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._read = 0  # segments read so far, all of them in the digest
+        self._streams: list[IO[bytes]] = []
+        self._published = False
+        known = self._progress_path.exists()
+        if known and not resume and not force:
+            raise UsageError(
+                f"an interrupted run left {self._progress_path}; give --resume to go on with it, or --force to start anew"
+            )
+        if not (known and resume):
+            for path in files:
+                refuse_overwrite(path, force=force)
+        self.last = self._read_progress() if known and resume else Commit(0, [0] * len(files), "")
+
+    def __enter__(self) -> Self:
+        with disk_errors(self.files[0]):
+            for path, size in zip(self._partials, self.last.sizes, strict=True):
+                path.touch()
+                stream = path.open("r+b")
+                self._streams.append(stream)
+                stream.truncate(size)
+                stream.seek(size)
+            self._progress = self._progress_path.open("ab" if self.last.segments else "wb")
+            if not self.last.segments:
+                self._append_progress({"settings": self.settings})
+        self._written = self.last
+        self._committed_at = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._published:
+            return
+        try:
+            self.commit()
+        except (OSError, MbrError):
+            pass  # a full disk: the last commit stands
+        finally:
+            self._close()
+        if not self.last.segments:
+            self._remove()
+
+    def skip_done(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items not yet done. Those done before are read again and must be the same as then."""
+        done = self.last
+        for item in items:
+            self._digest.update(repr(item).encode("utf-8", "surrogatepass"))
+            self._read += 1
+            if self._read > done.segments:
+                yield item
+            elif self._read == done.segments and self._digest.hexdigest() != done.digest:
+                raise InputError(
+                    f"the first {done.segments} segments of the input changed since the interrupted run; give --force "
+                    "instead of --resume to start anew"
+                )
+        if self._read < done.segments:
+            raise InputError(f"the input has {self._read} segments, but {done.segments} were done before; did it change?")
+
+    def write(self, chunks: list[bytes], segments: int) -> None:
+        """Append to each file what belongs to the next `segments` items, and commit if it is time."""
+        done = self._written.segments + segments
+        if done != self._read:
+            raise RuntimeError(f"{self._read} segments were read, but {done} written; they must go in step")
+        with disk_errors(self.files[0]):
+            for stream, chunk in zip(self._streams, chunks, strict=True):
+                stream.write(chunk)
+        sizes = [size + len(chunk) for size, chunk in zip(self._written.sizes, chunks, strict=True)]
+        self._written = Commit(done, sizes, self._digest.hexdigest())
+        if time.monotonic() - self._committed_at >= self._seconds:
+            self.commit()
+
+    def commit(self) -> None:
+        """Make everything written so far count."""
+        with disk_errors(self.files[0]):
+            for stream in self._streams:
+                stream.flush()
+                os.fsync(stream.fileno())
+            self._append_progress(asdict(self._written))
+        self.last = self._written
+        self._committed_at = time.monotonic()
+
+    def finish(self, publishers: list[Publisher]) -> None:
+        """Publish the files, the first one last: when it is there, the run is complete."""
+        self.commit()
+        self._close()
+        for partial, final, put in reversed(list(zip(self._partials, self.files, publishers, strict=True))):
+            put(partial, final)
+        self._published = True
+        self._remove()
+
+    def _append_progress(self, record: dict[str, Any]) -> None:
+        self._progress.write(json.dumps(record).encode() + b"\n")
+        self._progress.flush()
+        os.fsync(self._progress.fileno())
+
+    def _read_progress(self) -> Commit:
+        lines = self._progress_path.read_bytes().split(b"\n")[:-1]  # a line without its end was never finished
+        if not lines:
+            return Commit(0, [0] * len(self.files), "")
+        try:
+            header, *commits = [json.loads(line) for line in lines]
+            before = header["settings"]
+            last = Commit(**commits[-1]) if commits else Commit(0, [0] * len(self.files), "")
+        except (ValueError, KeyError, TypeError) as exc:
+            raise InputError(f"{self._progress_path}: not a progress file: {exc}; give --force to start anew") from exc
+        changed = [key for key in {**before, **self.settings} if before.get(key) != self.settings.get(key)]
+        if changed:
+            key = changed[0]
+            raise UsageError(
+                f"the interrupted run had {key} {before.get(key)!r}, this one has {self.settings.get(key)!r}; resume with "
+                "the same settings, or give --force to start anew"
+            )
+        for path, size in zip(self._partials, last.sizes, strict=True):
+            if not path.exists() or path.stat().st_size < size:
+                raise InputError(f"{path} is missing or shorter than recorded; give --force to start anew")
+        return last
+
+    def _close(self) -> None:
+        for stream, size in zip(self._streams, self.last.sizes, strict=True):
+            try:
+                stream.close()
+            except OSError:
+                pass  # what the full disk did not take was never committed
+            finally:
+                os.truncate(stream.name, size)
+        self._progress.close()
+
+    def _remove(self) -> None:
+        for path in [*self._partials, self._progress_path]:
+            path.unlink(missing_ok=True)
+
+
+def publish_as_is(partial: Path, final: Path) -> None:
+    """Rename, or compress under a `.gz` name."""
+    if final.suffix != ".gz":
+        publish(partial, final)
+        return
+    with atomic_output(final, force=True) as target, partial.open("rb") as source:
+        while block := source.read(1 << 20):
+            target.write(block)

@@ -1,0 +1,78 @@
+"""pear-convert: a PEAR checkpoint from the released layout to ours, or back."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from candidates.console import Console, Parser, add_message_options
+from candidates.errors import ModelError, UsageError
+from pear.cli.model import add_checkpoint_options
+
+QUICK_START = """\
+quick start:
+  pear-convert Prosho/pear pear-folder                     released checkpoint (hub or local) -> our folder
+  pear-convert pear-folder released --to released          our folder -> what pear-mt loads
+  pear-convert old/checkpoints/model.ckpt pear-folder --encoder xlmr-folder --offline
+
+The result is loaded again and must score like the original."""
+
+PICKLE_HELP = """\
+load a checkpoint that holds more than plain tensors. Such a file is a program: loading it can do anything
+you can do on this machine. Only for files whose maker you trust that far"""
+
+
+def parser() -> Parser:
+    p = Parser("pear-convert", "Convert a PEAR checkpoint.", QUICK_START)
+    p.add_argument("model", help="checkpoint to read: a folder, a .ckpt file, or a hub name")
+    p.add_argument("folder", help="folder to write; must not exist")
+    p.add_argument("--to", choices=("ours", "released"), default="ours", help="layout to write")
+    p.add_argument("--allow-pickle", action="store_true", help=PICKLE_HELP)
+    add_checkpoint_options(p)
+    add_message_options(p)
+    return p
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(argv)
+    console = Console("pear-convert", quiet=options.quiet, log_format=options.log_format)
+    target = Path(options.folder)
+    if target.exists():
+        raise UsageError(f"{target} exists; give the name of a new folder")
+    from pear.checkpoint import load_checkpoint, save_checkpoint, save_released
+
+    checkpoint = load_checkpoint(
+        options.model,
+        revision=options.revision,
+        encoder=options.encoder,
+        cache_dir=options.cache_dir,
+        local_files_only=options.offline,
+        allow_pickle=options.allow_pickle,
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
+        written = Path(scratch, target.name)
+        if options.to == "released":
+            save_released(checkpoint, written, final=target)
+        else:
+            save_checkpoint(checkpoint, written, origin=f"Converted from {checkpoint.name} by pear-convert.")
+        difference = _largest_difference(checkpoint, load_checkpoint(written))
+        if difference > 1e-5:
+            raise ModelError(f"the converted checkpoint scores differently by {difference:.2g}; nothing was written")
+        os.rename(written, target)
+    console.info(f"wrote {target}; probe scores differ by at most {difference:.1g} from the original")
+    return 0
+
+
+def _largest_difference(before: object, after: object) -> float:
+    import numpy as np
+
+    from pear.checkpoint import Checkpoint
+    from pear.engine import PROBES, Engine
+
+    assert isinstance(before, Checkpoint)
+    assert isinstance(after, Checkpoint)
+    scores = [Engine(c.network, c.tokenizer, device="cpu").score(PROBES) for c in (before, after)]
+    return float(np.abs(scores[0] - scores[1]).max())

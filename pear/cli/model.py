@@ -1,0 +1,62 @@
+"""The options that choose a checkpoint and how it runs, for the commands that load one."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from candidates.console import Console
+
+if TYPE_CHECKING:
+    from pear.engine import Engine
+
+
+def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
+    g = parser.add_argument_group("checkpoint")
+    g.add_argument("--revision", help="hub revision of the model")
+    g.add_argument("--encoder", metavar="FOLDER", help="configuration and tokenizer of a released checkpoint's encoder")
+    g.add_argument("--cache-dir", metavar="FOLDER", help="of downloaded models")
+    g.add_argument("--offline", action="store_true", help="use the local cache only")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    g = parser.add_argument_group("model")
+    g.add_argument("--model", default="pear", help="checkpoint: a folder, a .ckpt file, or a hub name")
+    g.add_argument("--device", default="auto", help="auto, cpu, cuda, mps, or several: cuda:0,cuda:1")
+    g.add_argument("--dtype", choices=("float32", "bf16", "fp16"), default="float32", help="of the encoder")
+    g.add_argument("--backend", choices=("torch", "ct2"), default="torch", help="torch, or CTranslate2 on the CPU")
+    g.add_argument("--compute-type", choices=("float32", "int8"), default="int8", help="of the ct2 back-end")
+    g.add_argument("--batch-tokens", type=int, metavar="N", help="padded tokens a batch (default: by device and model)")
+    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
+    add_checkpoint_options(parser)
+
+
+def open_engine(options: argparse.Namespace, console: Console) -> Engine:
+    """The engine these options describe, with its notes told to the user."""
+    import torch
+
+    from pear.checkpoint import load_checkpoint
+    from pear.engine import Engine
+
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    checkpoint = load_checkpoint(
+        options.model,
+        revision=options.revision,
+        encoder=options.encoder,
+        cache_dir=options.cache_dir,
+        local_files_only=options.offline,
+    )
+    engine = Engine(
+        checkpoint.network,
+        checkpoint.tokenizer,
+        device=options.device,
+        dtype=options.dtype,
+        backend=options.backend,
+        compute_type=options.compute_type,
+        batch_tokens=options.batch_tokens,
+        threads=options.threads or 0,
+    )
+    if engine.agreement:
+        console.info(str(engine.agreement))
+    return engine

@@ -1,0 +1,170 @@
+"""pear-score: a TSV of sources and translations in, the same TSV with PEAR scores out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, TYPE_CHECKING
+
+from candidates.console import Console, Parser, add_message_options
+from candidates.errors import InputError, ModelError, UsageError
+from pear.cli.model import add_model_options, open_engine
+
+if TYPE_CHECKING:
+    from pear.engine import Engine
+
+QUICK_START = """\
+quick start:
+  pear-score pairs.tsv -o scored.tsv                       columns src, mt_0, mt_1: is mt_0 better than mt_1?
+  pear-score refs.tsv --both                               columns src, mt, ref: mt against its reference
+  pear-score outputs.tsv --systems A B C --anchor ref      several systems against one anchor: means per system
+
+A positive score means the first translation is better. Cells are taken literally: no quoting, no escapes."""
+
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Which column is compared with which, and what the new columns are called."""
+
+    system: str
+    first: int
+    second: int
+    column: str
+
+
+def parser() -> Parser:
+    p = Parser("pear-score", "Score pairs of translations with PEAR.", QUICK_START)
+    g = p.add_argument_group("input and output")
+    g.add_argument("input", nargs="?", default="-", help="TSV with a header; - is standard input, .gz is unpacked")
+    g.add_argument("-o", "--output", metavar="FILE", help="default: standard output; written whole or not at all")
+    g.add_argument("--force", action="store_true", help="overwrite an existing file")
+    g = p.add_argument_group("what to compare")
+    g.add_argument("--both", action="store_true", help="score both orders and combine them: half their difference")
+    g.add_argument("--systems", nargs="+", metavar="COLUMN", help="columns of systems to score against the anchor")
+    g.add_argument("--anchor", default="ref", metavar="COLUMN", help="column the systems are compared with")
+    g.add_argument("--means", action="store_true", help="print only the mean score per system")
+    add_model_options(p)
+    add_message_options(p)
+    return p
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    from candidates.text import atomic_output, lines
+
+    options = parser().parse_args(argv)
+    console = Console("pear-score", quiet=options.quiet, log_format=options.log_format)
+    rows = lines(options.input)
+    first = next(rows, None)
+    if first is None:
+        raise InputError(f"{options.input}: empty; expected a header such as src<TAB>mt_0<TAB>mt_1")
+    header = first[1].split("\t")
+    comparisons = _comparisons(header, options)
+    source = _column(header, "src", options.input)
+    table = _cells(rows, header, options.input)
+    totals = [0.0] * len(comparisons)
+    segments = 0
+    with ExitStack() as stack:
+        out: IO[bytes] = sys.stdout.buffer
+        if options.output:
+            out = stack.enter_context(atomic_output(options.output, force=options.force))
+        engine = stack.enter_context(open_engine(options, console))
+        if not options.means:
+            _write(out, [*header, *_new_columns(comparisons, options)])
+        while block := list(islice(table, ROWS_AT_ONCE)):
+            added: list[list[float]] = [[] for _ in block]
+            for k, comparison in enumerate(comparisons):
+                forward, reverse = _score(engine, block, source, comparison, options.both, console)
+                for row, (f, r) in enumerate(zip(forward, reverse, strict=True)):
+                    combined = (f - r) / 2 if options.both else f
+                    totals[k] += combined
+                    added[row] += [f, r, combined] if options.both and not options.systems else [combined]
+            segments += len(block)
+            if not options.means:
+                for cells, scores in zip(block, added, strict=True):
+                    _write(out, [*cells, *(f"{score:.6f}" for score in scores)])
+        means = _means(comparisons, totals, segments)
+        if options.means:
+            _write(out, ["system", "mean", "segments"])
+            for system, mean in means:
+                _write(out, [system, f"{mean:.6f}", str(segments)])
+    for system, mean in means:
+        console.info(f"mean {mean:+.4f}  {system}  ({segments} segments)", system=system, mean=mean, segments=segments)
+    return 0
+
+
+def _comparisons(header: list[str], options: argparse.Namespace) -> list[Comparison]:
+    def column(name: str) -> int:
+        return _column(header, name, options.input)
+
+    if options.systems:
+        anchor = column(options.anchor)
+        return [Comparison(name, column(name), anchor, f"pear_{name}") for name in options.systems]
+    if "mt_0" in header or "mt_1" in header:
+        return [Comparison("mt_0 against mt_1", column("mt_0"), column("mt_1"), "pear_score")]
+    if "mt" in header:
+        return [Comparison("mt against ref", column("mt"), column("ref"), "pear_score")]
+    raise InputError(
+        f"{options.input}: the header {header} has neither mt_0 and mt_1 nor mt and ref; name the columns with "
+        "--systems and --anchor"
+    )
+
+
+def _new_columns(comparisons: list[Comparison], options: argparse.Namespace) -> list[str]:
+    if options.both and not options.systems:
+        return ["pear_forward", "pear_reverse", "pear_score"]
+    return [comparison.column for comparison in comparisons]
+
+
+def _cells(rows: Iterator[tuple[int, str]], header: list[str], path: str) -> Iterator[list[str]]:
+    for number, row in rows:
+        cells = row.split("\t")
+        if len(cells) != len(header):
+            raise InputError(f"{path}, line {number}: {len(cells)} cells, but the header has {len(header)} columns")
+        yield cells
+
+
+def _score(
+    engine: Engine,
+    block: list[list[str]],
+    source: int,
+    comparison: Comparison,
+    both: bool,
+    console: Console,
+) -> tuple[list[float], list[float]]:
+    """Scores in the order asked, and (with both) in the swapped order, else zeros."""
+    import numpy as np
+
+    forward = [(cells[source], cells[comparison.first], cells[comparison.second]) for cells in block]
+    reverse = [(s, b, a) for s, a, b in forward] if both else []
+    scores = engine.score(forward + reverse, progress=console.shows_progress)
+    if not np.isfinite(scores).all():
+        row = int(np.flatnonzero(~np.isfinite(scores))[0]) % len(block)
+        raise ModelError(f"the model returned a score that is not a number for the source {block[row][source]!r:.60}")
+    values = scores.tolist()
+    return values[: len(block)], values[len(block) :] or [0.0] * len(block)
+
+
+def _means(comparisons: list[Comparison], totals: list[float], segments: int) -> list[tuple[str, float]]:
+    """Best system first."""
+    if not segments:
+        return []
+    means = [(c.system, total / segments) for c, total in zip(comparisons, totals, strict=True)]
+    return sorted(means, key=lambda item: -item[1])
+
+
+def _column(header: list[str], name: str, path: str) -> int:
+    if header.count(name) > 1:
+        raise InputError(f"{path}: the header has the column {name!r} twice")
+    if name not in header:
+        raise UsageError(f"{path}: no column {name!r}; the header has {', '.join(header)}")
+    return header.index(name)
+
+
+def _write(out: IO[bytes], cells: list[str]) -> None:
+    out.write(("\t".join(cells) + "\n").encode())
