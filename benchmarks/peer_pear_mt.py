@@ -22,6 +22,8 @@ def main():
 
 
 def run(pear, metric, job):
+    if job.get("profile"):
+        return profile(pear, metric, {**job, "profile": False})
     began = time.process_time()
     if job["kind"] == "triples":
         columns = [list(column) for column in zip(*job["triples"], strict=True)]
@@ -34,6 +36,26 @@ def run(pear, metric, job):
         for source, texts in job["lists"]
     ]
     return {"matrices": matrices, "seconds": time.process_time() - began}
+
+
+def profile(pear, metric, job):
+    """Share of CPU time in preparing batches and in the encoder; the rest is the framework around them."""
+    import cProfile
+    import pstats
+
+    profiler = cProfile.Profile(time.process_time)
+    profiler.enable()
+    run(pear, metric, job)
+    profiler.disable()
+    stats = pstats.Stats(profiler)
+    shares = {}
+    for (file, _, function), (_, _, _, cumulative, _) in stats.stats.items():
+        if function == "prepare_for_inference":
+            shares["tokenising and laying out"] = cumulative / stats.total_tt
+        elif function == "forward" and file.endswith("encoders/xlmr.py"):
+            shares["encoder"] = cumulative / stats.total_tt
+    shares["framework, head, rest"] = 1 - sum(shares.values())
+    return {"shares": shares}
 
 
 if __name__ == "__main__":

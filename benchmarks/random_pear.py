@@ -32,7 +32,7 @@ CORPUS = [text for triple in PROBES for text in triple if text] + [
 ]
 
 
-def write_tokenizer(folder: Path, vocabulary: int = 500) -> None:
+def write_tokenizer(folder: Path) -> None:
     """A sentencepiece vocabulary as XLM-R ships it, trained on the sentences above."""
     import sentencepiece
     import transformers
@@ -41,7 +41,7 @@ def write_tokenizer(folder: Path, vocabulary: int = 500) -> None:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(CORPUS * 4),
         model_writer=model,
-        vocab_size=vocabulary,
+        vocab_size=500,
         hard_vocab_limit=False,
         character_coverage=1.0,
         num_threads=1,
@@ -64,7 +64,6 @@ def random_checkpoint(
     heads: int = 4,
     model_type: str = "xlm-roberta",
     max_tokens: int = 512,
-    vocabulary: int | None = None,
     head: HeadConfig | None = None,
     seed: int = 1,
 ) -> Checkpoint:
@@ -75,7 +74,7 @@ def random_checkpoint(
     tokenizer = AutoTokenizer.from_pretrained(scratch)
     config = AutoConfig.for_model(
         model_type,
-        vocab_size=vocabulary or len(tokenizer),
+        vocab_size=len(tokenizer),
         hidden_size=hidden,
         num_hidden_layers=layers,
         num_attention_heads=heads,

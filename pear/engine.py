@@ -180,7 +180,7 @@ class Agreement:
 
 def default_batch_tokens(hidden: int, *, on_cpu: bool) -> int:
     """Padded tokens a batch: on a CPU as many as keep a layer's activations in its cache."""
-    return min(max(2**19 // hidden, 512), 8192) if on_cpu else 16384
+    return min(max(2**19 // hidden, 512), 4096) if on_cpu else 16384
 
 
 class _Queue:

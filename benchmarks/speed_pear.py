@@ -1,0 +1,178 @@
+"""How fast is PEAR-MBR against the authors' package? Proves: duplicates, padding and set-up are not paid for.
+
+Same random weights, same candidate lists (everyday lengths; with 30 % duplicates, and without), half a utility
+matrix per list, CPU seconds on one thread, repeats interleaved so that a noisy machine hits all alike. pear-mt 1.1.1
+runs in its own environment with its default batch of 8 and with 64. CTranslate2 int8 is shown beside float32, with
+how often it makes the same choice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import WORK, ask_pear_mt
+from benchmarks.random_pear import CORPUS, write_random_released
+
+MODELS: dict[str, dict[str, int]] = {
+    "2 layers x 64": {"layers": 2, "hidden": 64, "heads": 2},
+    "12 layers x 384": {"layers": 12, "hidden": 384, "heads": 12},
+}
+# (model, list with duplicates?) -> candidates per list, lists; the large model's list without duplicates is shorter
+# because each of its runs takes minutes.
+LISTS = {
+    ("2 layers x 64", True): (100, 2),
+    ("2 layers x 64", False): (100, 2),
+    ("12 layers x 384", True): (100, 1),
+    ("12 layers x 384", False): (50, 1),
+}
+TARGETS = {
+    ("2 layers x 64", True): 8.0,
+    ("12 layers x 384", True): 2.0,
+    ("2 layers x 64", False): 0.95,
+    ("12 layers x 384", False): 0.95,
+}
+OURS = ("float32", "ct2-float32", "ct2-int8")
+
+
+def candidate_lists(candidates: int, count: int, *, duplicates: bool) -> list[tuple[str, list[str]]]:
+    """A source and candidates that vary in words and length, as an n-best list does.
+
+    Texts have about 7 words, which the small vocabulary of the random checkpoint cuts into about 16 tokens: what
+    XLM-R's own vocabulary makes of a sentence of 11 or 12 words.
+    """
+    draw = random.Random(7)
+    words = " ".join(CORPUS[-4:]).split()
+    lists = []
+    for _ in range(count):
+        base = draw.choices(words, k=7)
+        distinct: dict[str, None] = {}
+        while len(distinct) < (candidates * 7 // 10 if duplicates else candidates):
+            changed = [draw.choice(words) if draw.random() < 0.3 else word for word in base]
+            distinct[" ".join(changed[: max(3, round(draw.gauss(6.5, 1)))])] = None
+        texts = list(distinct)
+        texts += draw.choices(texts, k=candidates - len(texts))
+        draw.shuffle(texts)
+        lists.append((" ".join(draw.choices(words, k=7)), texts))
+    return lists
+
+
+def ask_ours(checkpoint: Path, precision: str, lists: list[tuple[str, list[str]]]) -> dict[str, Any]:
+    request = {"checkpoint": str(checkpoint), "precision": precision, "lists": lists}
+    result = subprocess.run(
+        [sys.executable, "-m", "benchmarks.speed_pear", "--worker"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+    )
+    answer: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return answer
+
+
+def worker() -> None:
+    """Decode the lists of a request once to time it, then once more to see where the time goes."""
+    import cProfile
+    import pstats
+
+    from mbr import decode, get_utility
+
+    request = json.load(sys.stdin)
+    backend, _, compute_type = request["precision"].partition("-")
+    options: dict[str, Any] = {"backend": backend, "compute_type": compute_type} if compute_type else {}
+    utility = get_utility("pear", model=request["checkpoint"], device="cpu", threads=1, **options)
+    list(decode([("warm up", ["a", "b"])], utility, strategy="half"))
+    lists = [(source, texts) for source, texts in request["lists"]]
+    began = time.process_time()
+    choices = [decision.text for decision in decode(lists, utility, strategy="half")]
+    seconds = time.process_time() - began
+    profiler = cProfile.Profile(time.process_time)
+    profiler.enable()
+    list(decode(lists[:1], utility, strategy="half"))
+    profiler.disable()
+    stats = pstats.Stats(profiler)
+    spent = {
+        (Path(file).name, function): cumulative
+        for (file, _, function), (_, _, _, cumulative, _) in stats.stats.items()  # type: ignore[attr-defined]
+    }
+    total = stats.total_tt  # type: ignore[attr-defined]
+    prepared = spent.get(("engine.py", "_number"), 0) + spent.get(("serialize.py", "lay_out"), 0)
+    encoded = spent.get(("backends.py", "score"), 0) - spent.get(("model.py", "forward"), 0)
+    shares = {"tokenising and laying out": prepared / total, "encoder": encoded / total}
+    shares["head, decision, rest"] = 1 - sum(shares.values())
+    print(json.dumps({"seconds": seconds, "choices": choices, "shares": shares}))
+
+
+def measure(model: str, duplicates: bool, repeats: int) -> bool:
+    checkpoint = WORK / f"speed-{model.replace(' ', '')}"
+    candidates, count = LISTS[model, duplicates]
+    lists = candidate_lists(candidates, count, duplicates=duplicates)
+    seconds: dict[str, list[float]] = {}
+    choices: dict[str, list[str]] = {}
+    shares: dict[str, dict[str, float]] = {}
+    for repeat in range(repeats):
+        for batch in (8, 64):
+            job = {"kind": "matrix", "mode": "half", "lists": lists, "batch_size": batch}
+            jobs = [job, {**job, "lists": [(lists[0][0], lists[0][1][:30])], "profile": True}]
+            answers = ask_pear_mt(checkpoint, jobs if repeat == 0 else jobs[:1])
+            seconds.setdefault(f"pear-mt, batch {batch}", []).append(answers[0]["seconds"])
+            if repeat == 0:
+                shares[f"pear-mt, batch {batch}"] = answers[1]["shares"]
+        for precision in OURS:
+            answer = ask_ours(checkpoint, precision, lists)
+            seconds.setdefault(f"mbr-decode {precision}", []).append(answer["seconds"])
+            choices[precision] = answer["choices"]
+            shares[f"mbr-decode {precision}"] = answer["shares"]
+    kind = "30 % duplicates" if duplicates else "no duplicates"
+    print(f"\n{model}, {count} x {candidates} candidates, {kind}: CPU seconds on one thread, median of {repeats}")
+    ours = statistics.median(seconds["mbr-decode float32"])
+    for name, values in seconds.items():
+        where = ", ".join(f"{share:.0%} {part}" for part, share in shares[name].items())
+        median = statistics.median(values)
+        print(f"  {name:<24} {median:8.2f} s  {median / ours:6.2f} x ours   where: {where}")
+    same = sum(a == b for a, b in zip(choices["float32"], choices["ct2-int8"], strict=True))
+    print(f"  int8 makes the same choice on {same} of {count} lists")
+    ratios = [b / o for b, o in zip(seconds["pear-mt, batch 8"], seconds["mbr-decode float32"], strict=True)]
+    ratios64 = [b / o for b, o in zip(seconds["pear-mt, batch 64"], seconds["mbr-decode float32"], strict=True)]
+    target = TARGETS[model, duplicates]
+    for batch, values in ((8, ratios), (64, ratios64)):
+        verdict = "reached" if statistics.median(values) >= target else "MISSED"
+        spread = f"{min(values):.2f} to {max(values):.2f}"
+        print(f"  speed-up over batch {batch}: {statistics.median(values):.2f} ({spread}); target {target}: {verdict}")
+    return min(statistics.median(ratios), statistics.median(ratios64)) >= target
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="only the small model")
+    options = parser.parse_args()
+    if options.worker:
+        worker()
+        return 0
+    WORK.mkdir(parents=True, exist_ok=True)
+    reached = []
+    for model, shape in MODELS.items():
+        if options.quick and shape["layers"] > 2:
+            continue
+        root = WORK / f"speed-{model.replace(' ', '')}"
+        for folder in (root, root.with_name(root.name + "-scratch")):
+            shutil.rmtree(folder, ignore_errors=True)
+        write_random_released(root, **shape)
+        reached += [measure(model, duplicates, options.repeats) for duplicates in (True, False)]
+    return 0 if all(reached) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
