@@ -25,7 +25,18 @@ from pear.engine import PROBES, Triple
 TOLERANCE = 1e-4
 GOLDEN = ROOT / "tests" / "data" / "pear_mt_golden.json"
 KINDS = ("xlm-roberta", "xlm-roberta-xl")
-ODD = ["", " ", "\t", "a\rb", "tab\there", "line\u2028separator", "😀👩‍👩‍👧 family", "日本語のテキスト。", "نص عربي", "<s> </s> <pad> <mask>"]
+ODD = [
+    "",
+    " ",
+    "\t",
+    "a\rb",
+    "tab\there",
+    "line\u2028separator",
+    "😀👩‍👩‍👧 family",
+    "日本語のテキスト。",
+    "نص عربي",
+    "<s> </s> <pad> <mask>",
+]
 
 
 def long_text(words: int, seed: int) -> str:

@@ -22,8 +22,7 @@ def environment(name: str, requirement: str) -> Path:
         constraints = ROOT / "constraints" / f"{name}.txt"
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         for package in ("torch", requirement):
-            command = [python, "-m", "pip", "install", "--quiet", "-c", constraints, package]
-            subprocess.run(command, check=True)
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "-c", str(constraints), package], check=True)
         (folder / "complete").touch()
     return python
 

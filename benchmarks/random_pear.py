@@ -56,6 +56,26 @@ def write_tokenizer(folder: Path) -> None:
     transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
 
 
+def write_bert_tokenizer(folder: Path) -> None:
+    """A word-piece vocabulary as BERT ships it: special tokens, characters, and a few words."""
+    words = sorted({word.lower() for text in CORPUS for word in text.split() if word.isalpha()})
+    characters = sorted({character for text in CORPUS for character in text.lower() if not character.isspace()})
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *characters,
+        *(f"##{c}" for c in characters),
+        *words[::2],
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in dict.fromkeys(pieces)), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "model_max_length": 512}\n')
+    (folder / "config.json").write_text('{"model_type": "bert"}\n')
+
+
 def random_checkpoint(
     scratch: Path,
     *,
@@ -70,7 +90,7 @@ def random_checkpoint(
     """A PEAR with random weights, the same for the same arguments on every machine."""
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-    write_tokenizer(scratch)
+    (write_bert_tokenizer if model_type == "bert" else write_tokenizer)(scratch)
     tokenizer = AutoTokenizer.from_pretrained(scratch)
     config = AutoConfig.for_model(
         model_type,
@@ -81,8 +101,6 @@ def random_checkpoint(
         intermediate_size=4 * hidden,
         max_position_embeddings=max_tokens + 2,
         pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
         type_vocab_size=1,
     )
     network = PearNetwork(AutoModel.from_config(config, add_pooling_layer=False), head or HeadConfig())

@@ -1,8 +1,8 @@
 """Candidate lists: one source sentence, many translations, from files or (later) from a translation model.
 
-    >>> from candidates import read_lists
-    >>> for item in read_lists("lists.jsonl"):      # doctest: +SKIP
-    ...     print(item.source, len(item))
+>>> from candidates import read_lists
+>>> for item in read_lists("lists.jsonl"):      # doctest: +SKIP
+...     print(item.source, len(item))
 """
 
 from candidates.errors import MbrError

@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from candidates.errors import InputError, MbrError, ResourceError, UsageError
@@ -141,5 +142,5 @@ def _terminate(signum: int, frame: object) -> NoReturn:
 
 def _wants_json(words: Sequence[str]) -> bool:
     spelled = [_hyphens(word) for word in words]
-    follows = ("--log-format", "json") in zip(spelled, spelled[1:], strict=False)
+    follows = ("--log-format", "json") in pairwise(spelled)
     return "--log-format=json" in spelled or follows

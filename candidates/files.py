@@ -82,7 +82,14 @@ def read_lists(
 def guess_format(path: str | Path) -> str:
     """The format a file's name promises; an error that asks for it where the name says nothing."""
     suffix = Path(str(path).removesuffix(".gz")).suffix
-    known = {".jsonl": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".txt": "lines", ".nbest": "moses", ".moses": "moses"}
+    known = {
+        ".jsonl": "jsonl",
+        ".json": "jsonl",
+        ".tsv": "tsv",
+        ".txt": "lines",
+        ".nbest": "moses",
+        ".moses": "moses",
+    }
     if str(path) == "-":
         return "jsonl"
     if suffix not in known:
@@ -381,8 +388,9 @@ def _json_entries(item: CandidateList) -> list[Any]:
 def _write_tsv(stream: IO[bytes], lists: Iterable[CandidateList]) -> None:
     stream.write(b"id\tsource\tcandidate\tlogprob\tcount\n")
     for item in lists:
-        for text, logprob, count in item.listed():
-            cells = [str(item.id), item.source, text, "" if logprob is None else repr(logprob), str(count)]
+        for candidate in item.listed():
+            logprob = "" if candidate.logprob is None else repr(candidate.logprob)
+            cells = [str(item.id), item.source, candidate.text, logprob, str(candidate.count)]
             stream.write("\t".join(_plain(cell, item.id, "\t\n") for cell in cells).encode() + b"\n")
 
 

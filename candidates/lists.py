@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from candidates.errors import InputError
 
 
-class Candidate(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Candidate:
     """One entry of an n-best list as a file or a generator gives it."""
 
     text: str
@@ -58,18 +58,18 @@ class CandidateList:
         positions: list[list[int]] = []
         logprobs: list[float | None] = []
         for position, entry in enumerate(candidates):
-            text, logprob, count = entry if isinstance(entry, Candidate) else Candidate(entry)
-            _check(id, position, text, logprob, count)
-            index = merged.setdefault(text, len(merged))
+            candidate = entry if isinstance(entry, Candidate) else Candidate(entry)
+            _check(id, position, candidate)
+            index = merged.setdefault(candidate.text, len(merged))
             if index == len(counts):
                 counts.append(0)
                 positions.append([])
                 logprobs.append(None)
-            counts[index] += count
+            counts[index] += candidate.count
             positions[index].append(position)
-            if logprob is not None:
+            if candidate.logprob is not None:
                 known = logprobs[index]
-                logprobs[index] = logprob if known is None else max(known, logprob)
+                logprobs[index] = candidate.logprob if known is None else max(known, candidate.logprob)
         if not merged:
             raise InputError(f"segment {id!r} has no candidates; expected at least one")
         return cls(
@@ -96,8 +96,12 @@ class CandidateList:
             yield Candidate(self.texts[index], logprobs[index], 1 + extra)
 
 
-def _check(id: str | int, position: int, text: object, logprob: object, count: object) -> None:
+def _check(id: str | int, position: int, candidate: Candidate) -> None:
+    """Candidates come from files too, so nothing about them is taken for granted."""
     where = f"segment {id!r}, candidate {position + 1}"
+    text: object = candidate.text
+    logprob: object = candidate.logprob
+    count: object = candidate.count
     if not isinstance(text, str):
         raise InputError(f"{where}: expected a text, found {type(text).__name__}")
     if logprob is not None and not (isinstance(logprob, (int, float)) and math.isfinite(logprob)):

@@ -16,11 +16,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from candidates.errors import InputError, ResourceError, UsageError
 
 BOM = b"\xef\xbb\xbf"
+TEMPORARY = ".tmp"
 
 
 def raw_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
@@ -63,7 +64,7 @@ def atomic_output(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes
     """
     path = Path(path)
     refuse_overwrite(path, force=force)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     try:
         with disk_errors(path), temporary.open("wb") as raw:
             with _compressed(raw, path) as stream:
@@ -75,7 +76,15 @@ def atomic_output(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes
         temporary.unlink(missing_ok=True)
 
 
+def remove_debris(path: Path) -> None:
+    """Remove temporary files that killed processes left beside a path."""
+    for entry in path.parent.iterdir():
+        if entry.name.startswith(f".{path.name}.") and entry.name.endswith(TEMPORARY):
+            entry.unlink(missing_ok=True)
+
+
 def refuse_overwrite(path: Path, *, force: bool) -> None:
+    """An existing file is overwritten only by force; a folder never."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder; expected the name of a file to write")
     if path.exists() and not force:
@@ -114,7 +123,7 @@ def _open_binary(path: str | Path) -> IO[bytes]:
     if str(path) == "-":
         return open(sys.stdin.fileno(), "rb", closefd=False)
     if str(path).endswith(".gz"):
-        return io.BufferedReader(gzip.open(path, "rb"))  # type: ignore[arg-type]
+        return io.BufferedReader(gzip.open(path, "rb"))
     return open(path, "rb")
 
 
@@ -125,4 +134,4 @@ def _compressed(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
         return
     # No name and no time in the header: the same content gives the same bytes.
     with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as stream:
-        yield stream
+        yield cast(IO[bytes], stream)

@@ -21,8 +21,8 @@ from candidates.owner import check_owners
 
 if TYPE_CHECKING:
     from mbr.decide import Decision
-    from mbr.pipeline import Decoder, decode, rerank, utility_matrix
     from mbr.matrix import UtilityMatrix, read_matrices
+    from mbr.pipeline import Decoder, decode, rerank, utility_matrix
     from mbr.signature import Signature
     from mbr.utilities import MatrixUtility, PairUtility, get_utility
 

@@ -66,9 +66,7 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
     return Estimate(segments, bad, candidates, unique, pairs, tokens, seconds, memory)
 
 
-def _measure(
-    decoder: Decoder, sample: list[CandidateList], pairs: int
-) -> tuple[float, int | None, int | None]:
+def _measure(decoder: Decoder, sample: list[CandidateList], pairs: int) -> tuple[float, int | None, int | None]:
     if not pairs:
         return 0.0, None, None
     if isinstance(decoder.utility, MatrixUtility):

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
 from candidates.errors import InputError, MbrError, UsageError
-from candidates.text import atomic_output, disk_errors, publish, refuse_overwrite
+from candidates.text import atomic_output, disk_errors, publish, refuse_overwrite, remove_debris
 
 Item = TypeVar("Item")
 Publisher = Callable[[Path, Path], None]
@@ -27,9 +27,10 @@ Publisher = Callable[[Path, Path], None]
 
 @dataclass(frozen=True)
 class Commit:
-    """How far the partial files are good."""
+    """How far the partial files are good, and how many of the segments so far have failed."""
 
     segments: int
+    failed: int
     sizes: list[int]
     digest: str
 
@@ -46,6 +47,8 @@ class Journal:
         force: bool = False,
         seconds_between_commits: float = 1.0,
     ) -> None:
+        for path in files:
+            refuse_overwrite(path, force=True)  # a folder is refused in any case
         self.files = files
         self.settings = settings
         self._seconds = seconds_between_commits
@@ -58,12 +61,13 @@ class Journal:
         known = self._progress_path.exists()
         if known and not resume and not force:
             raise UsageError(
-                f"an interrupted run left {self._progress_path}; give --resume to go on with it, or --force to start anew"
+                f"an interrupted run left {self._progress_path}; give --resume to go on with it, or --force to start "
+                "anew"
             )
         if not (known and resume):
             for path in files:
                 refuse_overwrite(path, force=force)
-        self.last = self._read_progress() if known and resume else Commit(0, [0] * len(files), "")
+        self.last = self._read_progress() if known and resume else Commit(0, 0, [0] * len(files), "")
 
     def __enter__(self) -> Self:
         with disk_errors(self.files[0]):
@@ -108,9 +112,11 @@ class Journal:
                     "instead of --resume to start anew"
                 )
         if self._read < done.segments:
-            raise InputError(f"the input has {self._read} segments, but {done.segments} were done before; did it change?")
+            raise InputError(
+                f"the input has {self._read} segments, but {done.segments} were done before; did it change?"
+            )
 
-    def write(self, chunks: list[bytes], segments: int) -> None:
+    def write(self, chunks: list[bytes], segments: int, failed: int = 0) -> None:
         """Append to each file what belongs to the next `segments` items, and commit if it is time."""
         done = self._written.segments + segments
         if done != self._read:
@@ -119,7 +125,7 @@ class Journal:
             for stream, chunk in zip(self._streams, chunks, strict=True):
                 stream.write(chunk)
         sizes = [size + len(chunk) for size, chunk in zip(self._written.sizes, chunks, strict=True)]
-        self._written = Commit(done, sizes, self._digest.hexdigest())
+        self._written = Commit(done, self._written.failed + failed, sizes, self._digest.hexdigest())
         if time.monotonic() - self._committed_at >= self._seconds:
             self.commit()
 
@@ -150,19 +156,19 @@ class Journal:
     def _read_progress(self) -> Commit:
         lines = self._progress_path.read_bytes().split(b"\n")[:-1]  # a line without its end was never finished
         if not lines:
-            return Commit(0, [0] * len(self.files), "")
+            return Commit(0, 0, [0] * len(self.files), "")
         try:
             header, *commits = [json.loads(line) for line in lines]
             before = header["settings"]
-            last = Commit(**commits[-1]) if commits else Commit(0, [0] * len(self.files), "")
+            last = Commit(**commits[-1]) if commits else Commit(0, 0, [0] * len(self.files), "")
         except (ValueError, KeyError, TypeError) as exc:
             raise InputError(f"{self._progress_path}: not a progress file: {exc}; give --force to start anew") from exc
         changed = [key for key in {**before, **self.settings} if before.get(key) != self.settings.get(key)]
         if changed:
             key = changed[0]
             raise UsageError(
-                f"the interrupted run had {key} {before.get(key)!r}, this one has {self.settings.get(key)!r}; resume with "
-                "the same settings, or give --force to start anew"
+                f"the interrupted run had {key} {before.get(key)!r}, this one has {self.settings.get(key)!r}; resume "
+                "with the same settings, or give --force to start anew"
             )
         for path, size in zip(self._partials, last.sizes, strict=True):
             if not path.exists() or path.stat().st_size < size:
@@ -182,6 +188,8 @@ class Journal:
     def _remove(self) -> None:
         for path in [*self._partials, self._progress_path]:
             path.unlink(missing_ok=True)
+        for path in self.files:
+            remove_debris(path)
 
 
 def publish_as_is(partial: Path, final: Path) -> None:

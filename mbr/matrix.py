@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -70,17 +71,19 @@ def publish_matrices(packed: Path, final: Path) -> None:
     Arrays are named by the place of the segment: `numpy.load(file)["0/values"]` is the first one's matrix.
     """
     size = packed.stat().st_size
-    with atomic_output(final, force=True) as target, packed.open("rb") as source:
-        with ZipFile(target, "w", ZIP_DEFLATED) as archive:
-            for place in count():
-                if source.tell() == size:
-                    break
-                for name in ARRAYS:
-                    array = np.lib.format.read_array(source, allow_pickle=False)
-                    entry = ZipInfo(f"{place}/{name}.npy")
-                    entry.compress_type = ZIP_DEFLATED
-                    with archive.open(entry, "w", force_zip64=True) as file:
-                        np.lib.format.write_array(file, array, allow_pickle=False)
+    with ExitStack() as stack:
+        source = stack.enter_context(packed.open("rb"))
+        target = stack.enter_context(atomic_output(final, force=True))
+        archive = stack.enter_context(ZipFile(target, "w"))
+        for place in count():
+            if source.tell() == size:
+                break
+            for name in ARRAYS:
+                array = np.lib.format.read_array(source, allow_pickle=False)
+                entry = ZipInfo(f"{place}/{name}.npy")
+                entry.compress_type = ZIP_DEFLATED
+                with archive.open(entry, "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 def read_matrices(path: str | Path) -> Iterator[UtilityMatrix]:

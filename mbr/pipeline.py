@@ -151,9 +151,7 @@ class Decoder:
         matrix = self._matrix(item.id, item.texts, _nothing_scored(1))
         return Decision(item.id, item, (0,), np.zeros(0), flags=("single",), matrix=matrix)
 
-    def _matrix(
-        self, id: str | int, texts: tuple[str, ...], outcome: Outcome, passes: int = 0
-    ) -> UtilityMatrix | None:
+    def _matrix(self, id: str | int, texts: tuple[str, ...], outcome: Outcome, passes: int = 0) -> UtilityMatrix | None:
         if not self.keep_matrix:
             return None
         name, relation = self.utility.name, self.utility.relation

@@ -106,10 +106,16 @@ def resolve_devices(device: str) -> list[str]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Torch, its CPU allocator, MPS, numpy and CTranslate2 each say it in their own way."""
+    """Torch, its CPU allocator, oneDNN, MPS, numpy and CTranslate2 each say it in their own way."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
-    words = ("out of memory", "not enough memory", "can't allocate memory", "bad_alloc")
+    words = (
+        "out of memory",
+        "not enough memory",
+        "can't allocate memory",
+        "bad_alloc",
+        "could not create a ",
+    )
     return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
 
 

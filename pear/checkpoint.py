@@ -176,7 +176,8 @@ def _load_ours(folder: Path, strict: bool) -> tuple[PearNetwork, Any]:
     head = settings["pear"]
     if head.get("format") != FORMAT_VERSION:
         raise ModelError(
-            f"{folder}: checkpoint format {head.get('format')!r}, this version reads {FORMAT_VERSION}; update mbr-decode"
+            f"{folder}: checkpoint format {head.get('format')!r}, this version reads {FORMAT_VERSION}; "
+            "update mbr-decode"
         )
     weights = folder / "model.safetensors"
     try:

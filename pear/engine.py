@@ -64,7 +64,7 @@ class Engine:
         self.batch_tokens = batch_tokens or default_batch_tokens(network.encoder.config.hidden_size, on_cpu=on_cpu)
         self._hidden = int(network.encoder.config.hidden_size)
         width = 2 if dtype in ("bf16", "fp16") else 4
-        self._parameter_bytes = sum(weight.numel() for weight in network.parameters()) * width
+        self._parameter_bytes = int(sum(weight.numel() for weight in network.parameters())) * width
         self.backends: list[Backend]
         if backend == "torch":
             self.backends = torch_backends(network, devices, dtype)
@@ -128,7 +128,8 @@ class Engine:
 
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
         """Whether some pair of these candidates does not fit beside the source."""
-        lengths = self.store.lengths[self.store.number([source, *texts])]
+        numbers = self.store.number([source, *texts])
+        lengths = self.store.lengths[numbers]
         return bool(lengths[0] + np.sort(lengths[1:])[-2:].sum() > self.layout.content_budget)
 
     def _number(self, triples: Sequence[Triple]) -> tuple[Ints, Ints]:
@@ -214,8 +215,8 @@ class _Queue:
         with self._ready:
             if len(rows) == 1:
                 raise ResourceError(
-                    f"out of memory for a single pair of {self.lengths[rows[0]]} tokens; use a smaller model, "
-                    "dtype bf16, or a larger machine"
+                    f"out of memory for a single pair of {self.lengths[rows[0]]} tokens ({cause}); use a smaller "
+                    "model, dtype bf16, or a larger machine"
                 ) from cause
             self.budget = max(int(self.lengths[rows].max()) * len(rows) // 2, 1)
             self._returned.append(rows)

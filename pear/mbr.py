@@ -32,7 +32,7 @@ def pear_utility_matrix(
     n = len(hypotheses)
     first, second = np.triu_indices(n, k=1) if mode == "half" else np.nonzero(~np.eye(n, dtype=bool))
     matrix = np.zeros((n, n), np.float32)
-    triples = [(source, hypotheses[i], hypotheses[j]) for i, j in zip(first, second, strict=True)]
+    triples = [(source, hypotheses[i], hypotheses[j]) for i, j in zip(first.tolist(), second.tolist(), strict=True)]
     scores = model.engine(gpus, batch_size).score(triples, progress=progress_bar)
     matrix[first, second] = scores
     if mode == "half":

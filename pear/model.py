@@ -122,7 +122,11 @@ class _FeedForward(nn.Module):
         layers: list[nn.Module] = []
         size = hidden
         for next_size in config.hidden_sizes:
-            layers += [nn.Linear(size, next_size), _activation(config.activations), nn.Dropout(config.dropout)]
+            layers += [
+                nn.Linear(size, next_size),
+                _activation(config.activations),
+                nn.Dropout(config.dropout),
+            ]
             size = next_size
         layers.append(nn.Linear(size, 1))
         if config.final_activation is not None:

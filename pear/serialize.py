@@ -63,7 +63,10 @@ class TokenStore:
     def __init__(self, tokenizer: Any, limit: int = 1_000_000) -> None:
         self._tokenizer = tokenizer
         self._limit = limit
-        self._clear()
+        self._numbers: dict[str, int] = {}
+        self.tokens: Ints = np.empty(0, np.int64)
+        self.offsets: Ints = np.empty(0, np.int64)
+        self.lengths: Ints = np.empty(0, np.int64)
 
     def number(self, texts: Iterable[str]) -> Ints:
         """The number of each text, tokenising those not seen before. Valid until the next call."""
@@ -86,10 +89,8 @@ class TokenStore:
         self.lengths = np.concatenate([self.lengths, lengths])
 
     def _clear(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self.tokens = np.empty(0, np.int64)
-        self.offsets = np.empty(0, np.int64)
-        self.lengths = np.empty(0, np.int64)
+        self._numbers.clear()
+        self.tokens = self.offsets = self.lengths = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)

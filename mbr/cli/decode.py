@@ -43,7 +43,11 @@ UTILITY_OPTIONS = (
 
 
 def parser() -> Parser:
-    p = Parser("mbr-decode", "Choose the best translation from each candidate list by minimum Bayes risk.", QUICK_START)
+    p = Parser(
+        "mbr-decode",
+        "Choose the best translation from each candidate list by minimum Bayes risk.",
+        QUICK_START,
+    )
 
     g = p.add_argument_group("input")
     g.add_argument("--candidates", metavar="FILE", help="candidate lists; - is standard input, .gz is unpacked")
@@ -59,10 +63,15 @@ def parser() -> Parser:
     g = p.add_argument_group("decision")
     g.add_argument("--utility", default="pear", metavar="NAME", help="what compares candidates; see --list-utilities")
     g.add_argument(
-        "--strategy", choices=("full", "both", "half", "balanced"), help="pairs to score (default: the utility's own)"
+        "--strategy",
+        choices=("full", "both", "half", "balanced"),
+        help="pairs to score (default: the utility's own)",
     )
     g.add_argument(
-        "--weights", choices=("count", "uniform", "logprob"), default="count", help="of a candidate as pseudo-reference"
+        "--weights",
+        choices=("count", "uniform", "logprob"),
+        default="count",
+        help="of a candidate as pseudo-reference",
     )
     g.add_argument(
         "--self",
@@ -151,7 +160,9 @@ def _check(options: argparse.Namespace, console: Console) -> None:
     if options.resume and not options.output:
         raise UsageError("--resume needs an output file (-o FILE)")
     if options.nbest == 1:
-        console.warn("--nbest 1 keeps one candidate per source, so there is nothing to choose; mbrs's --nbest is --top here")
+        console.warn(
+            "--nbest 1 keeps one candidate per source, so there is nothing to choose; mbrs's --nbest is --top here"
+        )
     if options.candidates == "-" and options.sources == "-":
         raise UsageError("--candidates and --sources cannot both be standard input")
 
@@ -193,9 +204,7 @@ def _decoder(options: argparse.Namespace, stack: ExitStack) -> Decoder:
 def _records(options: argparse.Namespace) -> Iterator[Any]:
     from candidates.files import read_lists
 
-    return read_lists(
-        options.candidates, format=options.input_format, sources=options.sources, nbest=options.nbest
-    )
+    return read_lists(options.candidates, format=options.input_format, sources=options.sources, nbest=options.nbest)
 
 
 def _dry_run(decoder: Decoder, options: argparse.Namespace, signature: Signature) -> int:
@@ -223,7 +232,7 @@ def _decode(decoder: Decoder, options: argparse.Namespace, signature: Signature,
             bar.update(len(window))
         sink.finish()
     tally.report(console, signature)
-    return 1 if tally.failed else 0
+    return 1 if tally.failed or sink.failed_before else 0
 
 
 class _Sink:
@@ -240,6 +249,8 @@ class _Sink:
         settings = {"signature": str(signature), "format": options.format, "top": options.top}
         settings |= {"on-error": options.on_error, "files": len(files)}
         self._journal = Journal(files, settings, resume=options.resume, force=options.force) if files else None
+        # A resumed run ends with the exit code of an uninterrupted one.
+        self.failed_before = self._journal.last.failed if self._journal else 0
 
     def __enter__(self) -> _Sink:
         if self._journal:
@@ -269,7 +280,7 @@ class _Sink:
             if self._matrix:
                 chunks.append(b"".join(decision.matrix.pack() for decision in window if decision.matrix))
             self._header = b""
-            self._journal.write(chunks, len(window))
+            self._journal.write(chunks, len(window), sum(decision.error is not None for decision in window))
 
     def finish(self) -> None:
         if not self._journal:

@@ -20,7 +20,16 @@ quick start:
   mbr-doctor || echo broken  the exit code is 6 when something needs repair"""
 
 MODULES = ("candidates", "pear", "mbr")
-LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "ctranslate2", "sacrebleu", "huggingface-hub", "unbabel-comet")
+LIBRARIES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "ctranslate2",
+    "sacrebleu",
+    "huggingface-hub",
+    "unbabel-comet",
+)
 
 
 def command(argv: Sequence[str] | None = None) -> int:

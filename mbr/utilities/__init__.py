@@ -1,8 +1,8 @@
 """Utilities by name: ours, and those of installed plug-ins (entry points of the group `mbr_decode.utilities`).
 
-    >>> utility = get_utility("chrf")
-    >>> utility.matrix("A dog.", ["Ein Hund."], ["Ein Hund."])
-    array([[100.]], dtype=float32)
+>>> utility = get_utility("chrf")
+>>> utility.matrix("A dog.", ["Ein Hund."], ["Ein Hund."])
+array([[100.]], dtype=float32)
 """
 
 from __future__ import annotations

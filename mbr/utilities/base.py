@@ -49,7 +49,7 @@ class Utility(ABC):
         """Whether some of this list is longer than the utility can take in."""
         return False
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most utilities hold nothing
         """Give back what it holds."""
 
     def __enter__(self) -> Self:
@@ -83,7 +83,5 @@ class MatrixUtility(Utility):
     """Computes all pairs of a list at once."""
 
     @abstractmethod
-    def matrix(
-        self, source: str, hypotheses: Sequence[str], references: Sequence[str]
-    ) -> NDArray[np.float32]:
+    def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         """Utilities [hypotheses, references]."""

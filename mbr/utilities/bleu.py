@@ -32,9 +32,7 @@ class Bleu(MatrixUtility):
     def settings(self) -> dict[str, object]:
         return {"tok": self._tokenize}
 
-    def matrix(
-        self, source: str, hypotheses: Sequence[str], references: Sequence[str]
-    ) -> NDArray[np.float32]:
+    def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         sequences = word_ids(tokenised(stacked(hypotheses, references), self._tokenizer))
         lengths = np.array([len(sequence) for sequence in sequences], np.float64)
         found, expected = lengths[: len(hypotheses), None], lengths[None, -len(references) :]

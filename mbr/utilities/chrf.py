@@ -24,9 +24,7 @@ class ChrF(MatrixUtility):
     summary = "character n-gram F-score, as sacrebleu's chrF2"
     traits = ("lexical",)
 
-    def matrix(
-        self, source: str, hypotheses: Sequence[str], references: Sequence[str]
-    ) -> NDArray[np.float32]:
+    def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         sequences = character_ids(stacked(hypotheses, references))
         shape = (len(hypotheses), len(references))
         precision, recall, effective = np.zeros(shape), np.zeros(shape), np.zeros(shape)

@@ -51,9 +51,7 @@ def match_statistics(sequences: Sequence[Ints], hypotheses: int, orders: int) ->
         lower = upper
 
 
-def _ngram_keys(
-    sequences: Sequence[Ints], lengths: Ints, orders: int
-) -> tuple[list[Ints], list[Ints], list[int]]:
+def _ngram_keys(sequences: Sequence[Ints], lengths: Ints, orders: int) -> tuple[list[Ints], list[Ints], list[int]]:
     """For each order: a number per n-gram, where it starts, and a limit above all numbers so far.
 
     Numbers of a higher order are larger than all of a lower one. With digits 1..V for the V distinct tokens, an

@@ -1,0 +1,90 @@
+"""Fixtures shared by all tests: tiny random checkpoints in the genuine formats, and real commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("MBR_DATA", ROOT.parent / "shared" / "data"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """One thread per test process, a cache of our own, and never a hub."""
+    os.environ.update(
+        OMP_NUM_THREADS="1",
+        MBR_CACHE=str(tmp_path_factory.mktemp("cache")),
+        HF_HOME=str(tmp_path_factory.mktemp("hub")),
+        HF_HUB_OFFLINE="1",
+        TOKENIZERS_PARALLELISM="false",
+    )
+
+
+@pytest.fixture(scope="session")
+def released(tmp_path_factory: pytest.TempPathFactory, quiet_machine: None) -> Path:
+    """A random XLM-R PEAR in the layout of the released checkpoints."""
+    from benchmarks.random_pear import write_random_released
+
+    root = tmp_path_factory.mktemp("released") / "xlm-roberta"
+    write_random_released(root)
+    return root
+
+
+@pytest.fixture(scope="session")
+def checkpoint(released: Path) -> Any:
+    from pear.checkpoint import load_checkpoint
+
+    return load_checkpoint(released)
+
+
+@pytest.fixture(scope="session")
+def ours(tmp_path_factory: pytest.TempPathFactory, checkpoint: Any) -> Path:
+    """The same PEAR as a folder in our layout."""
+    from pear.checkpoint import save_checkpoint
+
+    folder = tmp_path_factory.mktemp("ours") / "pear"
+    save_checkpoint(checkpoint, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def engine(checkpoint: Any) -> Any:
+    from pear.engine import Engine
+
+    return Engine(checkpoint.network, checkpoint.tokenizer, device="cpu")
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run one of our commands as a user does, in a fresh folder. A `\\r` in its output stays one."""
+
+    def call(*words: Any, stdin: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).with_name(str(words[0]))), *map(str, words[1:])]
+        done = subprocess.run(command, input=stdin.encode(), capture_output=True, cwd=tmp_path, check=False, **options)
+        return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def wmt23() -> Path:
+    folder = DATA / "mt-metrics-eval-v2" / "wmt23"
+    if not folder.is_dir():
+        pytest.skip(f"no WMT23 data at {folder}; set MBR_DATA to the folder that holds it")
+    return folder
+
+
+def write_jsonl(path: Path, records: Sequence[Any]) -> Path:
+    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
+    return path

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from candidates import Candidate, CandidateList
+from candidates.errors import InputError
+from mbr.decide import expected_utility, list_weights, rank
+
+
+def plain_expected(values: np.ndarray, entries: list[int], weights: list[float], self_rule: str) -> list[float]:
+    """The definition on the list with duplicates written out: entry k is a copy of text entries[k]."""
+    result = []
+    for i in range(len(values)):
+        own = entries.index(i)
+        used = [k for k in range(len(entries)) if self_rule == "include" or k != own]
+        total = sum(weights[k] for k in used)
+        result.append(sum(weights[k] * values[i, entries[k]] for k in used) / total)
+    return result
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=9), st.sampled_from(["include", "exclude"]))
+def test_counts_mean_the_list_with_duplicates_written_out(extra: list[int], self_rule: str) -> None:
+    entries = [0, 1, 2, 3, *extra]
+    values = np.random.default_rng(len(extra)).normal(size=(4, 4))
+    counts = np.array([entries.count(i) for i in range(4)], float)
+    found = expected_utility(values, counts, counts, self_rule)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, plain_expected(values, entries, [1.0] * len(entries), self_rule), rtol=1e-6)
+
+
+def test_exclude_divides_by_the_rest_and_include_by_all() -> None:
+    values = np.array([[100.0, 40.0, 20.0], [30.0, 100.0, 10.0], [20.0, 10.0, 100.0]])
+    ones = np.ones(3)
+    assert expected_utility(values, ones, ones).tolist() == [30.0, 20.0, 15.0]
+    np.testing.assert_allclose(expected_utility(values, ones, ones, "include"), [160 / 3, 140 / 3, 130 / 3])
+
+
+def test_one_candidate_with_all_the_probability_leaves_the_others_comparable() -> None:
+    item = CandidateList.of("s", [Candidate("a", -1.0), Candidate("b", -5000.0), Candidate("c", -5001.0)])
+    weights = list_weights(item, "logprob")
+    values = np.array([[0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], [-2.0, -1.0, 0.0]])
+    expected = expected_utility(values, weights, np.ones(3))
+    assert np.isfinite(expected).all()
+    assert expected[0] > 1.0
+
+
+def test_kinds_of_weights() -> None:
+    item = CandidateList.of("s", [Candidate("a", math.log(0.2), 3), Candidate("b", math.log(0.1))])
+    assert list_weights(item, "count").tolist() == [3, 1]
+    assert list_weights(item, "uniform").tolist() == [1, 1]
+    np.testing.assert_allclose(list_weights(item, "logprob"), [2 / 3, 1 / 3])
+
+
+def test_missing_logprobs_are_an_input_error_that_names_the_segment() -> None:
+    with pytest.raises(InputError, match="segment 'x'.*no log-probability"):
+        list_weights(CandidateList.of("s", [Candidate("a", -1.0), Candidate("b")], id="x"), "logprob")
+
+
+def test_ties_go_to_the_earlier_candidate() -> None:
+    assert rank(np.array([1.0, 3.0, 3.0, 2.0, 3.0])) == (1, 2, 4, 3, 0)

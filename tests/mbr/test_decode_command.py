@@ -1,0 +1,363 @@
+"""mbr-decode as a user meets it: what goes in, what comes out, on which stream, with which exit code."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbr import read_matrices
+from tests.conftest import Run, write_jsonl
+
+RECORDS = [
+    {
+        "id": "a",
+        "source": "A dog runs.",
+        "candidates": ["Ein Hund rennt.", "Ein Hund läuft.", "Der Hund läuft.", "Ein Hund läuft."],
+    },
+    {"id": "b", "source": "Hello", "candidates": ["Hallo"]},
+    {"id": 3, "source": "Good morning", "candidates": ["Guten Morgen", "Guten Morgen!", "Gute Nacht"]},
+]
+CHRF = ("--utility", "chrf", "--candidates", "l.jsonl")
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "l.jsonl", RECORDS)
+
+
+def test_text_goes_to_stdout_and_everything_else_to_stderr(run: Run, lists: Path) -> None:
+    result = run("mbr-decode", *CHRF)
+    assert result.returncode == 0
+    assert result.stdout == "Ein Hund läuft.\nHallo\nGuten Morgen!\n"
+    assert "3 segments, 18 pairs scored" in result.stderr
+    assert "MBR|utility:chrf|strategy:full|self:exclude|nbest:all|weights:count|version:" in result.stderr
+
+
+def test_quiet_says_nothing(run: Run, lists: Path) -> None:
+    assert run("mbr-decode", *CHRF, "--quiet").stderr == ""
+
+
+def test_json_messages_are_one_object_a_line(run: Run, lists: Path) -> None:
+    lines = run("mbr-decode", *CHRF, "--log-format", "json").stderr.splitlines()
+    assert [json.loads(line)["level"] for line in lines] == ["info", "info"]
+    assert json.loads(lines[0])["segments"] == 3
+
+
+def test_jsonl_tells_the_whole_decision(run: Run, lists: Path) -> None:
+    first, single, third = map(
+        json.loads, run("mbr-decode", *CHRF, "--format", "jsonl", "--top", "2").stdout.splitlines()
+    )
+    assert first["text"] == "Ein Hund läuft."
+    assert (first["candidates"], first["unique"], first["position"], first["passes"]) == (4, 3, 1, 9)
+    assert first["top"][1]["text"] == "Der Hund läuft."
+    assert first["margin"] == pytest.approx(first["expected_utility"] - first["top"][1]["expected_utility"], abs=1e-5)
+    assert (single["flags"], single["margin"], single["expected_utility"]) == (["single"], None, None)
+    assert third["id"] == 3
+
+
+def test_top_k_in_text_keeps_k_lines_a_source(run: Run, lists: Path) -> None:
+    lines = run("mbr-decode", *CHRF, "--top", "2").stdout.split("\n")
+    assert lines == ["Ein Hund läuft.", "Der Hund läuft.", "Hallo", "", "Guten Morgen!", "Guten Morgen", ""]
+
+
+def test_tsv_has_a_header_and_ranks(run: Run, lists: Path) -> None:
+    rows = [line.split("\t") for line in run("mbr-decode", *CHRF, "--format", "tsv").stdout.splitlines()]
+    assert rows[0] == ["id", "rank", "text", "expected_utility", "position", "flags"]
+    assert [row[0] for row in rows[1:]] == ["a", "b", "3"]
+
+
+@pytest.mark.parametrize("words", [("--candidates", "-"), ("--candidates=-",)])
+def test_standard_input(run: Run, lists: Path, words: tuple[str, ...]) -> None:
+    result = run("mbr-decode", "--utility", "chrf", *words, stdin=lists.read_text())
+    assert result.stdout.startswith("Ein Hund läuft.\n")
+
+
+def test_all_input_formats_lead_to_the_same_decisions(run: Run, lists: Path, tmp_path: Path) -> None:
+    """The same two lists of three candidates as JSONL, TSV, lines, Moses, and gzipped."""
+    texts = [
+        ["Ein Hund rennt.", "Ein Hund läuft.", "Der Hund läuft."],
+        ["Guten Morgen", "Guten Morgen!", "Gute Nacht"],
+    ]
+    sources = ["A dog runs.", "Good morning"]
+    records = [{"source": s, "candidates": t} for s, t in zip(sources, texts, strict=True)]
+    write_jsonl(tmp_path / "x.jsonl", records)
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress((tmp_path / "x.jsonl").read_bytes()))
+    rows = [f"{s}\t{text}" for s, group in zip(sources, texts, strict=True) for text in group]
+    (tmp_path / "x.tsv").write_text("\n".join(["source\tcandidate", *rows]) + "\n")
+    (tmp_path / "s").write_text("\n".join(sources) + "\n")
+    (tmp_path / "x.txt").write_text("".join(text + "\n" for group in texts for text in group))
+    (tmp_path / "x.nbest").write_text("".join(f"{i} ||| {t} ||| ||| -1\n" for i in range(2) for t in texts[i]))
+    outputs = {
+        run("mbr-decode", "--utility", "chrf", "--candidates", name, *more).stdout
+        for name, more in [
+            ("x.jsonl", ()),
+            ("x.jsonl.gz", ()),
+            ("x.tsv", ()),
+            ("x.txt", ("--sources", "s", "--nbest", "3")),
+            ("x.nbest", ("--sources", "s")),
+        ]
+    }
+    assert len(outputs) == 1
+    assert len(outputs.pop().splitlines()) == 2
+
+
+def test_pear_from_a_local_folder(run: Run, lists: Path, ours: Path) -> None:
+    result = run("mbr-decode", "--model", ours, "--candidates", "l.jsonl", "--device", "cpu", "--format", "jsonl")
+    assert result.returncode == 0, result.stderr
+    assert [json.loads(line)["passes"] for line in result.stdout.splitlines()] == [3, 0, 3]
+    assert "strategy:balanced" in result.stderr
+
+
+def test_the_ct2_back_end_reports_its_agreement(run: Run, lists: Path, ours: Path) -> None:
+    result = run("mbr-decode", "--model", ours, "--candidates", "l.jsonl", "--backend", "ct2")
+    assert result.returncode == 0, result.stderr
+    assert "CTranslate2 int8 against torch float32 on 16 probe pairs" in result.stderr
+    assert "|dtype:ct2-int8|" in result.stderr
+
+
+def test_output_file_configuration_and_matrices(run: Run, lists: Path, tmp_path: Path) -> None:
+    result = run("mbr-decode", *CHRF, "-o", "out.txt", "--matrix", "m.npz")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert (tmp_path / "out.txt").read_text() == "Ein Hund läuft.\nHallo\nGuten Morgen!\n"
+    matrices = list(read_matrices(tmp_path / "m.npz"))
+    assert [(m.id, m.values.shape) for m in matrices] == [("a", (3, 3)), ("b", (1, 1)), (3, (3, 3))]
+    assert np.allclose(matrices[0].values.diagonal(), 100)
+    assert sorted(os.listdir(tmp_path)) == ["l.jsonl", "m.npz", "out.txt", "out.txt.run.yaml"]
+
+
+def test_the_saved_configuration_repeats_the_run_and_flags_are_stronger(run: Run, lists: Path, tmp_path: Path) -> None:
+    run("mbr-decode", *CHRF, "-o", "out.tsv", "--format", "tsv", "--self", "include")
+    again = run("mbr-decode", "--config", "out.tsv.run.yaml", "--output", "again.tsv", "--weights", "uniform")
+    assert again.returncode == 0, again.stderr
+    assert "self:include" in again.stderr
+    assert "weights:uniform" in again.stderr
+    assert (tmp_path / "again.tsv").read_text().startswith("id\trank")
+
+
+def test_gz_output(run: Run, lists: Path, tmp_path: Path) -> None:
+    assert run("mbr-decode", *CHRF, "-o", "out.txt.gz").returncode == 0
+    assert gzip.decompress((tmp_path / "out.txt.gz").read_bytes()).decode().startswith("Ein Hund läuft.\n")
+
+
+def test_dry_run_counts_and_scores_next_to_nothing(run: Run, lists: Path, ours: Path) -> None:
+    result = run("mbr-decode", "--model", ours, "--device", "cpu", "--candidates", "l.jsonl", "--dry-run")
+    assert result.returncode == 0, result.stderr
+    facts = dict(line.split(None, 1) for line in result.stdout.splitlines())
+    assert facts["segments"] == "3"
+    assert facts["candidates"] == "8 (7 distinct)"
+    assert facts["pairs"].startswith("6 (about ")
+    assert "GiB" in facts["memory"]
+    assert facts["signature"].startswith("MBR|utility:pear|model:pear@")
+
+
+def test_list_utilities(run: Run) -> None:
+    result = run("mbr-decode", "--list-utilities")
+    assert result.returncode == 0
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["name", "pear", "chrf", "bleu"]
+
+
+def test_underscores_are_accepted(run: Run, lists: Path) -> None:
+    assert run("mbr-decode", *CHRF, "--on_error", "skip", "--log_format=json").returncode == 0
+
+
+def test_a_failed_segment_is_reported_and_changes_the_exit_code(run: Run, tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "l.jsonl", [*RECORDS[:1], {"id": "empty", "source": "x", "candidates": []}, *RECORDS[2:]])
+    stopped = run("mbr-decode", *CHRF)
+    assert (stopped.returncode, stopped.stdout) == (3, "")
+    assert "segment 'empty' has no candidates" in stopped.stderr
+    for policy in ("skip", "fallback"):
+        went_on = run("mbr-decode", *CHRF, "--on-error", policy)
+        assert (went_on.returncode, went_on.stdout) == (1, "Ein Hund läuft.\n\nGuten Morgen!\n")
+    record = json.loads(run("mbr-decode", *CHRF, "--on-error", "skip", "--format", "jsonl").stdout.splitlines()[1])
+    assert (record["id"], record["text"], record["source"]) == ("empty", None, "x")
+    assert "no candidates" in record["error"]
+
+
+def line(candidates: str) -> bytes:
+    return f'{{"source": "s", "candidates": {candidates}}}\n'.encode()
+
+
+# What is wrong, the input file, more words for the command, the exit code, what the message says.
+TROUBLE: list[tuple[str, bytes | None, tuple[str, ...], int, str]] = [
+    ("zero candidates", line("[]"), (), 3, "segment 0 has no candidates"),
+    ("invalid UTF-8", b'{"source": "\xff", "candidates": ["a"]}\n', (), 3, "line 1, byte 13: 0xff"),
+    ("lone surrogate", line('["\\ud800", "b"]'), (), 3, "lone surrogate"),
+    ("broken JSON", b"{\n", (), 3, "line 1: not valid JSON"),
+    ("NaN log-probability", line('[{"text": "a", "logprob": NaN}]'), (), 3, "NaN"),
+    ("missing file", None, (), 3, "l.jsonl: cannot be read: No such file"),
+    ("line break in text output", line('["a\\nb", "c"]'), (), 3, "use --format jsonl"),
+    ("no log-probabilities", line('["a", "b"]'), ("--weights", "logprob"), 3, "no log-probability"),
+    ("unknown utility", line('["a"]'), ("--utility", "rouge"), 2, "expected one of pear, chrf, bleu"),
+    ("unknown option", line('["a"]'), ("--speed", "9"), 2, "unrecognized arguments"),
+    ("option of another utility", line('["a"]'), ("--model", "x"), 2, "'chrf' has no option 'model'"),
+    (
+        "strategy that does not fit",
+        line('["a"]'),
+        ("--strategy", "half"),
+        2,
+        "needs an antisymmetric utility",
+    ),
+    ("resume without a file", line('["a"]'), ("--resume",), 2, "--resume needs an output file"),
+    ("output is a folder", line('["a"]'), ("-o", "."), 2, "is a folder"),
+    ("output folder missing", line('["a"]'), ("-o", "no/where.txt"), 2, "cannot write"),
+    (
+        "no model",
+        line('["a", "b"]'),
+        ("--utility", "pear", "--model", "./none"),
+        4,
+        "is not a PEAR checkpoint",
+    ),
+    (
+        "wrong folder",
+        line('["a", "b"]'),
+        ("--utility", "pear", "--model", "."),
+        4,
+        "is not a PEAR checkpoint",
+    ),
+    ("hub model while offline", line('["a", "b"]'), ("--utility", "pear"), 4, "not in the local cache"),
+    (
+        "no such device",
+        line('["a", "b"]'),
+        ("--utility", "pear", "--model", "OURS", "--device", "cuda:9"),
+        6,
+        "cuda:9",
+    ),
+    ("python in the configuration", line('["a"]'), ("--config", "evil.yaml"), 3, "not plain YAML"),
+    ("unknown configuration key", line('["a"]'), ("--config", "odd.yaml"), 2, "unknown option 'speed'"),
+]
+
+
+@pytest.mark.parametrize(("what", "content", "words", "code", "message"), TROUBLE, ids=[row[0] for row in TROUBLE])
+def test_trouble_has_a_message_and_an_exit_code(
+    run: Run,
+    tmp_path: Path,
+    ours: Path,
+    what: str,
+    content: bytes | None,
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+) -> None:
+    if content is not None:
+        (tmp_path / "l.jsonl").write_bytes(content)
+    (tmp_path / "evil.yaml").write_text("utility: !!python/object/apply:os.system ['touch pwned']\n")
+    (tmp_path / "odd.yaml").write_text("speed: 9\n")
+    words = tuple(str(ours) if word == "OURS" else word for word in words)
+    result = run("mbr-decode", *CHRF, *words)
+    assert result.returncode == code, result.stderr
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_malicious_checkpoint_ends_the_command_with_the_model_code(
+    run: Run, lists: Path, released: Path, tmp_path: Path
+) -> None:
+    import shutil
+
+    import torch
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return (os.system, (f"touch {tmp_path}/pwned",))
+
+    shutil.copytree(released, tmp_path / "evil")
+    torch.save({"state_dict": {}, "x": Evil()}, tmp_path / "evil" / "checkpoints" / "model.ckpt")
+    result = run("mbr-decode", "--model", tmp_path / "evil", "--candidates", "l.jsonl")
+    assert result.returncode == 4
+    assert "pear-convert --allow-pickle" in result.stderr
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_nan_from_a_utility(run: Run, tmp_path: Path, lists: Path) -> None:
+    (tmp_path / "nanny.py").write_text(
+        "import numpy as np\nfrom mbr import MatrixUtility\n"
+        "class Nanny(MatrixUtility):\n    name = 'nanny'\n"
+        "    def matrix(self, s, h, r):\n        return np.full((len(h), len(r)), np.nan, np.float32)\n"
+    )
+    info = tmp_path / "nanny-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nanny\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[mbr_decode.utilities]\nnanny = nanny:Nanny\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    words = ("mbr-decode", "--utility", "nanny", "--candidates", "l.jsonl")
+    stopped = run(*words, env=environment)
+    assert stopped.returncode == 4
+    assert "the utility returned nan" in stopped.stderr
+    went_on = run(*words, "--on-error", "fallback", env=environment)
+    assert (went_on.returncode, went_on.stdout) == (1, "Ein Hund rennt.\nHallo\nGuten Morgen\n")
+
+
+def test_an_existing_output_is_kept(run: Run, lists: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text("precious")
+    result = run("mbr-decode", *CHRF, "-o", "out.txt")
+    assert result.returncode == 2
+    assert "--force" in result.stderr
+    assert (tmp_path / "out.txt").read_text() == "precious"
+    assert run("mbr-decode", *CHRF, "-o", "out.txt", "--force").returncode == 0
+
+
+def test_a_closed_pipe_ends_quietly(run: Run, tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "l.jsonl", RECORDS * 2000)
+    program = Path(sys.executable).with_name("mbr-decode")
+    command = f"{program} {' '.join(CHRF)} --quiet | head -1; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert result.stdout == f"Ein Hund läuft.\n{128 + signal.SIGPIPE}\n"
+    assert result.stderr == ""
+
+
+def test_a_full_disk_under_stdout_is_a_resource_error(lists: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        command = [Path(sys.executable).with_name("mbr-decode"), *CHRF]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=lists.parent, check=False)
+    assert result.returncode == 5
+    assert "No space left" in result.stderr
+
+
+def test_a_full_disk_leaves_no_half_file(run: Run, tmp_path: Path) -> None:
+    """A limit on file sizes stands in for the full disk: the same errors come from the same calls."""
+    write_jsonl(tmp_path / "l.jsonl", RECORDS * 3000)
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+
+    result = run("mbr-decode", *CHRF, "-o", "out.txt", preexec_fn=limit)
+    assert result.returncode == 5, result.stderr
+    assert "no space left" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out.txt").exists()
+    partial = tmp_path / "out.txt.partial"
+    assert not partial.exists() or partial.read_bytes().endswith(b"\n")
+    again = run("mbr-decode", *CHRF, "-o", "out.txt", "--resume")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "out.txt").read_text() == "Ein Hund läuft.\nHallo\nGuten Morgen!\n" * 3000
+    assert sorted(os.listdir(tmp_path)) == ["l.jsonl", "out.txt", "out.txt.run.yaml"]
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_have_their_exit_codes(tmp_path: Path, sent: signal.Signals, code: int) -> None:
+    write_jsonl(tmp_path / "l.jsonl", RECORDS * 20_000)
+    command = [Path(sys.executable).with_name("mbr-decode"), *CHRF]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(sent)
+    _, errors = process.communicate()
+    assert process.returncode == code
+    assert b"Traceback" not in errors
+
+
+def test_nbest_one_reminds_mbrs_users_of_top(run: Run, lists: Path) -> None:
+    assert "mbrs's --nbest is --top here" in run("mbr-decode", *CHRF, "--nbest", "1").stderr

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mbr
+from candidates import BadRecord, Candidate, CandidateList
+from candidates.errors import InputError, ModelError, UsageError
+from mbr import Decoder, MatrixUtility, PairUtility, decode, get_utility, pipeline, rerank, utility_matrix
+from mbr.strategies import STRATEGIES
+
+
+def quality(text: str) -> float:
+    return (sum(map(ord, text)) * 7919 % 1000) / 500 - 1
+
+
+class Exact(PairUtility):
+    """An exactly antisymmetric utility, cheap and with interaction between candidates."""
+
+    name = "exact"
+    relation = "antisymmetric"
+    default_strategy = "balanced"
+    bias = 0.0
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def score_pairs(self, triples: Sequence[tuple[str, str, str]]) -> Any:
+        self.calls.append(len(triples))
+        return np.array([quality(a) - quality(b) + self.bias + interaction(a, b) for _, a, b in triples], np.float32)
+
+
+def interaction(a: str, b: str) -> float:
+    return quality(a + b) - quality(b + a)
+
+
+class Biased(Exact):
+    """The same with an order bias."""
+
+    bias = 0.3
+
+
+class Nan(Exact):
+    def score_pairs(self, triples: Sequence[tuple[str, str, str]]) -> Any:
+        scores = super().score_pairs(triples)
+        scores[[triple[0] == "bad" for triple in triples]] = np.nan
+        return scores
+
+
+LISTS = [(f"source {k}", [f"cand {k} {i * i % 7}" for i in range(k + 2)]) for k in range(30)]
+
+words = st.lists(st.text("abc", max_size=3), min_size=2, max_size=9)
+
+
+@given(words, st.randoms(use_true_random=False))
+@settings(deadline=None)
+@pytest.mark.parametrize("strategy", ["full", "both", "balanced"])
+def test_permuting_candidates_permutes_the_result(strategy: str, texts: list[str], draw: Any) -> None:
+    """Also for a biased model: the orders are chosen by the texts, not by their places."""
+    order = list(range(len(texts)))
+    draw.shuffle(order)
+    before = rerank("s", texts, Biased(), strategy=strategy)
+    after = rerank("s", [texts[i] for i in order], Biased(), strategy=strategy)
+    assert before.candidates is not None
+    assert after.candidates is not None
+    expected = dict(zip(before.candidates.texts, before.expected, strict=False))
+    again = dict(zip(after.candidates.texts, after.expected, strict=False))
+    assert expected == pytest.approx(again, abs=1e-9)
+    if "tie" not in before.flags:
+        assert before.text == after.text
+
+
+@given(words)
+@settings(deadline=None)
+@pytest.mark.parametrize("name", ["exact", "chrf"])
+def test_duplicates_count_as_if_written_out(name: str, texts: list[str]) -> None:
+    """The plain definition on the expanded list, every position on its own, gives the same expected utilities."""
+    utility = Exact() if name == "exact" else get_utility("chrf")
+    decision = rerank("s", texts, utility)
+    if "single" in decision.flags:
+        return
+    n = len(texts)
+    if isinstance(utility, MatrixUtility):
+        matrix = utility.matrix("s", texts, texts).astype(float)
+    else:
+        antisymmetric = [[quality(a) - quality(b) + interaction(a, b) if a != b else 0.0 for b in texts] for a in texts]
+        matrix = np.array(antisymmetric)
+    written_out = (matrix.sum(axis=1) - matrix.diagonal()) / (n - 1)
+    assert decision.candidates is not None
+    for index, places in enumerate(decision.candidates.positions):
+        for place in places:
+            assert decision.expected[index] == pytest.approx(written_out[place], abs=1e-4)
+
+
+def test_uniform_weights_forget_duplicates() -> None:
+    once = rerank("s", ["abc", "abd", "xyz"], "chrf", weights="uniform")
+    often = rerank("s", ["abc", "abd", "xyz", "xyz", "xyz", "xyz"], "chrf", weights="uniform")
+    assert once.expected.tolist() == often.expected.tolist()
+    assert rerank("s", ["abc", "abd", "xyz", "xyz", "xyz"], "chrf").text == "xyz"
+
+
+def test_log_probabilities_weigh_the_references() -> None:
+    candidates = [
+        Candidate("aaaa", -0.1),
+        Candidate("aaab", -9.0),
+        Candidate("zzzz", -5.0),
+        Candidate("zzzy", -5.0),
+    ]
+    assert rerank("s", candidates, "chrf", weights="logprob").text == "aaab"
+
+
+@pytest.mark.parametrize("strategy", ["half", "balanced", "both"])
+def test_half_the_work_equals_full_for_an_exactly_antisymmetric_utility(strategy: str) -> None:
+    full = list(decode(LISTS, Exact(), strategy="full"))
+    other = list(decode(LISTS, Exact(), strategy=strategy))
+    for a, b in zip(full, other, strict=True):
+        assert a.ranking == b.ranking
+        np.testing.assert_allclose(a.expected, b.expected, atol=1e-5)
+
+
+def test_requests_of_many_lists_are_pooled() -> None:
+    utility = Exact()
+    decisions = list(decode(LISTS, utility, strategy="half"))
+    assert len(utility.calls) == 1
+    assert sum(utility.calls) == sum(decision.passes for decision in decisions)
+
+
+def test_windows_change_nothing_but_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [decision.expected.tolist() for decision in decode(LISTS, Exact())]
+    monkeypatch.setattr(pipeline, "WINDOW_LISTS", 4)
+    utility = Exact()
+    assert [decision.expected.tolist() for decision in decode(LISTS, utility)] == whole
+    assert len(utility.calls) == 8
+
+
+def test_decoding_streams() -> None:
+    def endless() -> Any:
+        k = 0
+        while True:
+            yield (f"s{k}", ["a", "b", f"c{k}"])
+            k += 1
+
+    decisions = decode(endless(), "chrf")
+    assert [next(decisions).id for _ in range(3)] == [0, 1, 2]
+
+
+def test_one_distinct_candidate_is_chosen_unscored_and_flagged() -> None:
+    utility = Exact()
+    for texts in (["a"], ["a", "a", "a"]):
+        decision = rerank("s", texts, utility)
+        assert (decision.text, decision.flags, decision.passes, decision.margin) == (
+            "a",
+            ("single",),
+            0,
+            None,
+        )
+    assert utility.calls == []
+
+
+def test_exact_ties_are_flagged_and_go_to_the_earlier() -> None:
+    decision = rerank("s", ["ab", "ba", "zz"], "chrf")
+    assert decision.flags == ("tie",)
+    assert decision.text == "ab"
+
+
+def test_a_score_that_is_not_a_number_stops_by_default() -> None:
+    with pytest.raises(ModelError, match=r"segment 1: the utility returned nan for candidates \d and \d"):
+        list(decode([("ok", ["a", "b"]), ("bad", ["a", "b"])], Nan()))
+
+
+@pytest.mark.parametrize(("on_error", "text", "flags"), [("skip", "", ()), ("fallback", "a", ("fallback",))])
+def test_a_score_that_is_not_a_number_never_enters_a_decision(on_error: Any, text: str, flags: tuple[str, ...]) -> None:
+    lists = [("ok", ["a", "b"]), ("bad", ["a", "b"]), ("fine", ["a", "b"])]
+    ok, bad, fine = decode(lists, Nan(), on_error=on_error)
+    assert (bad.text, bad.flags) == (text, flags)
+    assert bad.error is not None
+    assert ok.error is fine.error is None
+
+
+def test_bad_records_keep_their_place() -> None:
+    records = [CandidateList.of("s", ["a", "b"]), BadRecord(7, InputError("broken"), "src")]
+    decoder = Decoder(get_utility("chrf"), STRATEGIES["full"], on_error="skip")
+    ((good, bad),) = decoder.windows(records)
+    assert (bad.id, bad.error, bad.text) == (7, "broken", "")
+    assert good.error is None
+    with pytest.raises(InputError, match="broken"):
+        list(Decoder(get_utility("chrf"), STRATEGIES["full"]).windows(records))
+
+
+def test_a_utility_that_returns_too_few_scores_is_a_model_error() -> None:
+    class Short(Exact):
+        def score_pairs(self, triples: Sequence[tuple[str, str, str]]) -> Any:
+            return np.zeros(1, np.float32)
+
+    with pytest.raises(ModelError, match="scores"):
+        rerank("s", ["a", "b", "c"], Short())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"strategy": "half"},
+        {"weights": "x"},
+        {"self_rule": "x"},
+        {"on_error": "x"},
+        {"strategy": "x"},
+        {"model": "x"},
+    ],
+)
+def test_requests_that_make_no_sense(settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        rerank("s", ["a", "b"], "chrf", **settings)
+    with pytest.raises(UsageError):
+        rerank("s", ["a", "b"], get_utility("chrf"), **settings)
+
+
+def test_the_matrix_of_one_list() -> None:
+    matrix = utility_matrix("s", ["ab", "ac", "ab"], "chrf")
+    assert matrix.texts == ("ab", "ac")
+    assert matrix.values.diagonal().tolist() == [100.0, 100.0]
+    assert matrix.scored.all()
+    assert utility_matrix("s", ["a"], "chrf").values.shape == (1, 1)
+
+
+def test_pear_decodes_like_pear_mt_on_lists_without_duplicates(ours: Path) -> None:
+    import pear
+
+    metric = pear.load_metric(ours)
+    texts = ["Ein Hund.", "Der Hund.", "Eine Katze.", "Hund", "Kein Hund."]
+    for mode in ("half", "full"):
+        theirs = pear.pear_utility_matrix(metric, "A dog.", texts, mode=mode, gpus=0, progress_bar=False)  # type: ignore[arg-type]
+        decision = rerank("A dog.", texts, "pear", model=ours, device="cpu", strategy=mode, keep_matrix=True)
+        assert decision.matrix is not None
+        np.testing.assert_allclose(decision.matrix.values, theirs, atol=1e-5)
+        index, expected = pear.select_mbr_hypothesis(theirs)
+        assert decision.text == texts[index]
+        assert decision.expected[index] == pytest.approx(expected, abs=1e-5)
+
+
+def test_texts_too_long_for_the_model_are_flagged(ours: Path) -> None:
+    long = "Katze " * 600
+    utility = get_utility("pear", model=ours, device="cpu")
+    flagged, plain = decode([("s", ["a", long]), ("s", ["a", "b"])], utility)
+    assert flagged.flags == ("truncated",)
+    assert plain.flags == ()
+
+
+def test_the_signature_holds_what_may_change_a_decision(ours: Path) -> None:
+    pear = Decoder(get_utility("pear", model=ours, device="cpu"), STRATEGIES["balanced"], seed=5)
+    text = str(pear.signature(nbest=100))
+    assert text.startswith("MBR|utility:pear|model:pear@")
+    assert "|dtype:float32|trunc:512|strategy:balanced|self:exclude|nbest:100|weights:count|seed:5|version:" in text
+    assert "seed" not in Decoder(get_utility("chrf"), STRATEGIES["full"]).signature()
+
+
+def test_the_package_is_its_public_names() -> None:
+    assert callable(mbr.decode)
+    assert set(mbr.__all__) <= {*dir(mbr), *mbr._HOMES}
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = mbr.nothing

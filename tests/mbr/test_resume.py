@@ -1,0 +1,169 @@
+"""Kill it, resume it: the bytes are those of an uninterrupted run."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run, write_jsonl
+
+WORDS = [
+    "der",
+    "die",
+    "das",
+    "ein",
+    "Hund",
+    "Katze",
+    "Haus",
+    "läuft",
+    "rennt",
+    "schläft",
+    "heute",
+    "morgen",
+    "nicht",
+    "immer",
+    "oft",
+]
+
+
+def make_lists(path: Path, count: int, candidates: int = 12) -> Path:
+    draw = random.Random(4)
+    records = [
+        {
+            "id": k,
+            "source": f"source {k}",
+            "candidates": [" ".join(draw.choices(WORDS, k=9)) for _ in range(candidates)],
+        }
+        for k in range(count)
+    ]
+    records[count // 2]["candidates"] = []
+    return write_jsonl(path, records)
+
+
+def command(folder: Path, output: str, *words: str) -> list[str]:
+    program = str(Path(sys.executable).with_name("mbr-decode"))
+    fixed = ["--candidates", str(folder / "l.jsonl"), "--format", "jsonl", "--on-error", "skip", "--quiet"]
+    return [program, *fixed, "-o", str(folder / output), "--matrix", str(folder / f"{output}.npz"), *words]
+
+
+def files(folder: Path, output: str) -> list[bytes]:
+    configuration = (folder / f"{output}.run.yaml").read_bytes().replace(f"/{output}".encode(), b"/OUT")
+    return [(folder / output).read_bytes(), (folder / f"{output}.npz").read_bytes(), configuration]
+
+
+def kill_until_done(words: list[str], longest: float, kills: int, seed: int) -> int:
+    """Start the command over and over with --resume, killing it at random times; returns the kills that hit."""
+    draw = random.Random(seed)
+    hits = 0
+    for _ in range(kills * 3):
+        process = subprocess.Popen([*words, "--resume"], stderr=subprocess.PIPE)
+        try:
+            process.communicate(timeout=draw.uniform(0.2, longest) if hits < kills else None)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            hits += 1
+            continue
+        assert process.returncode == 1, "the skipped segment makes the exit code 1"
+        break
+    return hits
+
+
+def test_twenty_kills_and_resumes_give_the_bytes_of_one_run(tmp_path: Path) -> None:
+    """Run after run, each killed at four random points, until twenty kills have hit."""
+    make_lists(tmp_path / "l.jsonl", 1500)
+    began = time.monotonic()
+    whole = command(tmp_path, "whole", "--utility", "chrf")
+    assert subprocess.run(whole, check=False, capture_output=True).returncode == 1
+    longest = (time.monotonic() - began) * 0.8
+    hits = 0
+    for attempt in range(12):
+        name = f"killed{attempt}"
+        words = command(tmp_path, name, "--utility", "chrf")
+        hits += kill_until_done(words, longest, kills=4, seed=attempt)
+        assert files(tmp_path, name) == files(tmp_path, "whole")
+        if hits >= 20:
+            break
+    assert hits >= 20
+    left = sorted(path.name for path in tmp_path.iterdir() if path.suffix in (".partial", ".progress", ".tmp"))
+    assert left == []
+
+
+def test_pear_scores_are_the_same_to_the_bit_after_a_kill(tmp_path: Path, ours: Path) -> None:
+    make_lists(tmp_path / "l.jsonl", 800, candidates=4)
+    words = ("--utility", "pear", "--model", str(ours), "--device", "cpu", "--threads", "1")
+    began = time.monotonic()
+    assert subprocess.run(command(tmp_path, "whole", *words), check=False, capture_output=True).returncode == 1
+    longest = time.monotonic() - began
+    hits = kill_until_done(command(tmp_path, "killed", *words), longest, kills=4, seed=1)
+    assert hits >= 1
+    assert files(tmp_path, "killed") == files(tmp_path, "whole")
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path) -> Path:
+    """A run killed after its first commit."""
+    make_lists(tmp_path / "l.jsonl", 5000)
+    process = subprocess.Popen(command(tmp_path, "out", "--utility", "chrf"))
+    progress = tmp_path / "out.progress"
+    while not progress.exists() or progress.read_bytes().count(b"\n") < 2:
+        assert process.poll() is None, "it finished before it could be killed"
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    return tmp_path
+
+
+def test_an_interrupted_run_guards_its_progress(interrupted: Path, run: Run) -> None:
+    assert not (interrupted / "out").exists()
+    words = command(interrupted, "out", "--utility", "chrf")[1:]
+    again = run("mbr-decode", *words)
+    assert again.returncode == 2
+    assert "--resume to go on with it, or --force to start anew" in again.stderr
+    other = run("mbr-decode", *words, "--resume", "--self", "include")
+    assert other.returncode == 2
+    assert "the interrupted run had signature" in other.stderr
+
+
+def test_an_input_that_changed_is_noticed(interrupted: Path, run: Run) -> None:
+    path = interrupted / "l.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0].replace("source 0", "source zero") + "".join(lines[1:]))
+    words = command(interrupted, "out", "--utility", "chrf")[1:]
+    changed = run("mbr-decode", *words, "--resume")
+    assert changed.returncode == 3
+    assert "changed since the interrupted run" in changed.stderr
+    path.write_text(lines[0])
+    shorter = run("mbr-decode", *words, "--resume")
+    assert shorter.returncode == 3
+    assert "were done before" in shorter.stderr
+
+
+def test_a_torn_progress_line_and_a_longer_partial_file_are_cut_back(interrupted: Path) -> None:
+    """What a power cut may leave: half a record in the journal, bytes beyond the last commit in the file."""
+    with (interrupted / "out.progress").open("ab") as stream:
+        stream.write(b'{"segments": 999999, "si')
+    with (interrupted / "out.partial").open("ab") as stream:
+        stream.write(b'{"half": "a rec')
+    resumed = subprocess.run(command(interrupted, "out", "--utility", "chrf", "--resume"), check=False)
+    whole = subprocess.run(command(interrupted, "whole", "--utility", "chrf"), check=False)
+    assert (resumed.returncode, whole.returncode) == (1, 1)
+    assert files(interrupted, "out") == files(interrupted, "whole")
+
+
+def test_a_finished_run_has_nothing_to_resume(run: Run, tmp_path: Path) -> None:
+    make_lists(tmp_path / "l.jsonl", 10)
+    words = command(tmp_path, "out", "--utility", "chrf", "--resume")[1:]
+    assert run("mbr-decode", *words).returncode == 1
+    before = os.stat(tmp_path / "out").st_mtime_ns
+    assert run("mbr-decode", *words).returncode == 0
+    assert os.stat(tmp_path / "out").st_mtime_ns == before
+    assert json.loads((tmp_path / "out").read_text().splitlines()[0])["id"] == 0

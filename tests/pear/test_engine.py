@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.random_pear import CORPUS, random_checkpoint
+from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
+from pear.engine import PROBES, Engine, Triple
+from pear.serialize import TokenStore, lay_out, share_budget
+
+
+def many(count: int = 200) -> list[Triple]:
+    draw = random.Random(3)
+    words = " ".join(CORPUS).split()
+
+    def text() -> str:
+        return " ".join(draw.choices(words, k=draw.choice([0, 1, 5, 12, 40])))
+
+    return [(text(), text(), text()) for _ in range(count)]
+
+
+def plain(checkpoint: Any, triples: list[Triple]) -> Any:
+    """One triple at a time through the network: the oracle of every fast path."""
+    engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu")
+    store = TokenStore(checkpoint.tokenizer)
+    scores = []
+    for triple in triples:
+        numbers = store.number(triple).reshape(1, 3)
+        granted = share_budget(store.lengths[numbers], engine.layout.content_budget)
+        batch = lay_out(engine.layout, store, numbers, granted)
+        with torch.inference_mode():
+            arrays = (torch.from_numpy(a) for a in (batch.ids, batch.attention.astype(np.int64), batch.spans))
+            scores.append(float(checkpoint.network(*arrays)[0]))
+    return np.array(scores)
+
+
+def test_batches_give_the_scores_of_single_triples(checkpoint: Any) -> None:
+    triples = many()
+    for batch_tokens in (1, 300, 5000):
+        engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu", batch_tokens=batch_tokens)
+        np.testing.assert_allclose(engine.score(triples), plain(checkpoint, triples), atol=1e-5)
+
+
+def test_scores_come_in_the_order_asked(engine: Any) -> None:
+    triples = many()
+    order = np.random.default_rng(1).permutation(len(triples))
+    np.testing.assert_allclose(engine.score([triples[i] for i in order]), engine.score(triples)[order], atol=1e-5)
+
+
+def test_equal_triples_are_scored_once_and_alike(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = engine.backends[0]
+    rows: list[int] = []
+    score = backend.score
+    monkeypatch.setattr(backend, "score", lambda batch: (rows.append(len(batch.ids)), score(batch))[1])
+    scores = engine.score([PROBES[0], PROBES[1], PROBES[0], PROBES[0]])
+    assert sum(rows) == 2
+    assert scores[0] == scores[2] == scores[3]
+
+
+def test_what_went_before_does_not_change_a_single_bit(checkpoint: Any) -> None:
+    triples = many(60)
+    fresh = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu").score(triples)
+    used = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu")
+    used.score(many(100)[60:])
+    assert np.array_equal(used.score(triples), fresh)
+
+
+def test_nothing_asked_nothing_scored(engine: Any) -> None:
+    assert engine.score([]).shape == (0,)
+
+
+def test_several_devices_share_the_work_and_keep_the_order(checkpoint: Any) -> None:
+    triples = many()
+    one = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu", batch_tokens=400).score(triples)
+    two = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu,cpu,cpu", batch_tokens=400).score(triples)
+    np.testing.assert_allclose(two, one, atol=1e-5)
+
+
+def test_an_error_on_one_of_several_devices_is_raised(checkpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu,cpu", batch_tokens=200)
+
+    def fail(batch: Any) -> Any:
+        raise RuntimeError("device lost")
+
+    monkeypatch.setattr(engine.backends[0], "score", fail)
+    with pytest.raises(RuntimeError, match="device lost"):
+        engine.score(many())
+
+
+@pytest.mark.parametrize("devices", ["cpu", "cpu,cpu"])
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError()])
+def test_out_of_memory_halves_the_batch_and_gives_the_same_scores(
+    checkpoint: Any, monkeypatch: pytest.MonkeyPatch, devices: str, error: Exception
+) -> None:
+    triples = many()
+    engine = Engine(checkpoint.network, checkpoint.tokenizer, device=devices, batch_tokens=4000)
+    expected = engine.score(triples)
+    score = type(engine.backends[0]).score
+
+    def limited(self: Any, batch: Any) -> Any:
+        if batch.ids.size > 600:
+            raise error
+        return score(self, batch)
+
+    monkeypatch.setattr(type(engine.backends[0]), "score", limited)
+    np.testing.assert_allclose(engine.score(triples), expected, atol=1e-5)
+    assert engine.batch_tokens <= 600
+
+
+def test_memory_that_really_runs_out(ours: Path) -> None:
+    """An address-space limit makes the allocator itself refuse; the engine must still finish."""
+    program = f"""
+import resource, numpy as np
+from tests.pear.test_engine import many
+from pear.checkpoint import load_checkpoint
+from pear.engine import Engine
+import torch
+torch.set_num_threads(1)
+checkpoint = load_checkpoint({str(ours)!r})
+triples = many(2000)
+expected = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu", batch_tokens=2000).score(triples)
+engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu", batch_tokens=10_000_000)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 200_000_000, -1))
+scores = engine.score(triples)
+assert engine.batch_tokens < 10_000_000, "the limit never bit"
+np.testing.assert_allclose(scores, expected, atol=1e-4)
+"""
+    root = Path(__file__).resolve().parents[2]
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=root)
+    assert result.returncode == 0, result.stderr[-2000:]
+
+
+def test_a_single_pair_that_does_not_fit_is_a_resource_error(checkpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu")
+
+    def fail(batch: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(engine.backends[0], "score", fail)
+    with pytest.raises(ResourceError, match="out of memory for a single pair"):
+        engine.score(PROBES)
+
+
+def test_other_errors_of_a_model_are_not_mistaken_for_memory(checkpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu")
+
+    def fail(batch: Any) -> Any:
+        raise RuntimeError("index out of range")
+
+    monkeypatch.setattr(engine.backends[0], "score", fail)
+    with pytest.raises(RuntimeError, match="index out of range"):
+        engine.score(PROBES)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bf16", 0.2), ("fp16", 0.05)])
+def test_half_precision_stays_near(tmp_path: Path, dtype: str, tolerance: float) -> None:
+    checkpoint = random_checkpoint(tmp_path / "x")
+    exact = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu").score(PROBES)
+    rounded = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu", dtype=dtype).score(PROBES)
+    assert rounded.dtype == np.float32
+    assert 0 < np.abs(exact - rounded).max() < tolerance
+
+
+@pytest.mark.parametrize("model_type", ["xlm-roberta", "bert"])
+def test_ctranslate2_float32_agrees_with_torch(tmp_path: Path, model_type: str) -> None:
+    checkpoint = random_checkpoint(tmp_path / "x", model_type=model_type)
+    triples = many(60)
+    exact = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu").score(triples)
+    fast = Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="float32")
+    np.testing.assert_allclose(fast.score(triples), exact, atol=1e-4)
+    assert "same preference in 100%" in str(fast.agreement)
+
+
+def test_ctranslate2_int8_reports_its_agreement(checkpoint: Any) -> None:
+    engine = Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="int8")
+    assert "CTranslate2 int8 against torch float32 on 16 probe pairs" in str(engine.agreement)
+    assert engine.agreement.largest_difference > 0
+    assert engine.agreement.same_sign > 0.7
+
+
+def test_an_encoder_that_ctranslate2_cannot_run_is_refused(tmp_path: Path) -> None:
+    checkpoint = random_checkpoint(tmp_path / "x", model_type="xlm-roberta-xl", layers=1, hidden=16, heads=2)
+    with pytest.raises(ModelError, match="use the torch back-end"):
+        Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2")
+
+
+def test_truncation_is_known(engine: Any) -> None:
+    long = " ".join(CORPUS) * 2
+    assert engine.truncates("x", ["a", long])
+    assert not engine.truncates("x", ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"device": "cuda:7"}, EnvironmentProblem),
+        ({"device": "toaster"}, EnvironmentProblem),
+        ({"dtype": "float8"}, UsageError),
+        ({"backend": "onnx"}, UsageError),
+        ({"backend": "ct2", "compute_type": "int4"}, UsageError),
+        ({"batch_tokens": 0}, UsageError),
+    ],
+)
+def test_settings_that_cannot_be_met(checkpoint: Any, options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Engine(checkpoint.network, checkpoint.tokenizer, **options)
+
+
+def test_a_closed_engine_says_so(checkpoint: Any) -> None:
+    with Engine(checkpoint.network, checkpoint.tokenizer, device="cpu") as engine:
+        pass
+    with pytest.raises(UsageError, match="closed"):
+        engine.score(PROBES)
