@@ -20,7 +20,7 @@ import numpy as np
 import pear
 from benchmarks.peers import ROOT, WORK, ask_pear_mt
 from benchmarks.random_pear import CORPUS, write_random_released
-from pear.engine import PROBES, Triple
+from pear.agreement import PROBES, Triple
 
 TOLERANCE = 1e-4
 GOLDEN = ROOT / "tests" / "data" / "pear_mt_golden.json"

@@ -25,7 +25,8 @@ def draw(source: str, candidates: list[str]) -> str:
     right = LABEL + CELL * len(texts)
     width, height = right + 120, TOP + CELL * len(texts) + 44
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="13">',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         f'<text x="16" y="30" font-size="16" font-weight="bold" fill="#1b2733">{escape(source)}</text>',
         '<text x="16" y="54" fill="#51606e">Every candidate (row) scored with every other as pseudo-reference '
@@ -46,9 +47,8 @@ def draw(source: str, candidates: list[str]) -> str:
             parts.append(f'<rect x="{x}" y="{y}" width="{CELL - 2}" height="{CELL - 2}" rx="3" fill="{fill}"/>')
             if row != column:
                 middle = x + CELL / 2 - 1
-                parts.append(
-                    f'<text x="{middle}" y="{y + 21}" text-anchor="middle" font-size="11" fill="{ink}">{value:.0f}</text>'
-                )
+                place = f'x="{middle}" y="{y + 21}" text-anchor="middle"'
+                parts.append(f'<text {place} font-size="11" fill="{ink}">{value:.0f}</text>')
         parts.append(f'<text x="{right + 14}" y="{y + 22}" {style}>{expected[row]:.1f}</text>')
     chosen = f'<text x="16" y="{height - 16}" fill="#0b5d3b" font-weight="bold">chosen: {escape(texts[0])}</text>'
     return "\n".join([*parts, chosen, "</svg>"]) + "\n"

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from pear.agreement import PROBES
 from pear.checkpoint import Checkpoint, save_released
-from pear.engine import PROBES
 from pear.model import HeadConfig, PearNetwork
 
 CORPUS = [text for triple in PROBES for text in triple if text] + [

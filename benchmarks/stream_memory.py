@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-WORDS = "the a cat dog house runs sleeps today tomorrow never always often with without under".split()
+WORDS = ("the", "a", "cat", "dog", "house", "runs", "sleeps", "today", "tomorrow", "never", "always", "under")
 ALLOWED_GROWTH = 1.1
 
 
@@ -36,7 +36,16 @@ def peak(count: int) -> tuple[float, float]:
     """Peak resident memory in MiB, and seconds, for so many lists."""
     program = Path(sys.executable).with_name("mbr-decode")
     with tempfile.TemporaryDirectory() as folder:
-        words = [program, "--utility", "chrf", "--candidates", "-", "--quiet", "-o", Path(folder, "out.txt")]
+        words: list[str | Path] = [
+            program,
+            "--utility",
+            "chrf",
+            "--candidates",
+            "-",
+            "--quiet",
+            "-o",
+            f"{folder}/out.txt",
+        ]
         began = time.monotonic()
         process = subprocess.Popen(words, stdin=subprocess.PIPE)
         assert process.stdin is not None

@@ -33,8 +33,7 @@ from mbr.utilities import MatrixUtility, Utility, get_utility
 OnError = Literal["stop", "skip", "fallback"]
 ON_ERROR: tuple[OnError, ...] = ("stop", "skip", "fallback")
 
-# A window closes when its lists want this many passes, or when it holds this many lists.
-WINDOW_PASSES = 16_384
+# A window closes when its lists want as many passes as the utility takes at once, or when it holds this many lists.
 WINDOW_LISTS = 256
 
 
@@ -89,7 +88,7 @@ class Decoder:
         for record in records:
             window.append(record)
             passes += self.strategy.passes(len(record)) if isinstance(record, CandidateList) else 0
-            if passes >= WINDOW_PASSES or len(window) >= WINDOW_LISTS:
+            if passes >= self.utility.window_passes or len(window) >= WINDOW_LISTS:
                 yield window
                 window, passes = [], 0
         if window:

@@ -24,24 +24,29 @@ def with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[st
     return [*_words(parser, Path(found.config)), *argv] if found.config else list(argv)
 
 
-def save_config(path: Path, options: argparse.Namespace, signature: str) -> None:
-    """Write the resolved options so that --config takes them back."""
+def save_config(output: Path, options: argparse.Namespace, signature: str) -> None:
+    """Write the resolved options beside the output, so that --config takes them back."""
+    with atomic_output(config_path(output), force=True) as stream:
+        stream.write(f"# {signature}\n{_resolved(options)}".encode())
+
+
+def was_saved(output: Path, options: argparse.Namespace) -> bool:
+    """Whether the configuration beside an output is that of these options."""
+    path = config_path(output)
+    return path.is_file() and path.read_text(encoding="utf-8").partition("\n")[2] == _resolved(options)
+
+
+def config_path(output: Path) -> Path:
+    return output.with_name(output.name + ".run.yaml")
+
+
+def _resolved(options: argparse.Namespace) -> str:
     settings = {
         key.replace("_", "-"): value
         for key, value in sorted(vars(options).items())
         if key not in TRANSIENT and value not in (None, False)
     }
-    body = yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
-    with atomic_output(path, force=True) as stream:
-        stream.write(f"# {signature}\n{body}".encode())
-
-
-def saved_signature(path: Path) -> str | None:
-    """The signature in a saved configuration."""
-    if not path.is_file():
-        return None
-    first = path.read_text(encoding="utf-8").split("\n", 1)[0]
-    return first.removeprefix("# ")
+    return yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
 
 
 def _words(parser: argparse.ArgumentParser, path: Path) -> list[str]:

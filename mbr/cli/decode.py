@@ -131,6 +131,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         return 0
     with ExitStack() as stack:
         decoder = _decoder(options, stack)
+        decoder.utility.progress = console.shows_progress
         for note in decoder.utility.notes():
             console.info(note)
         signature = decoder.signature(options.nbest)
@@ -140,11 +141,16 @@ def command(argv: Sequence[str] | None = None) -> int:
 
 
 def list_utilities() -> int:
+    from candidates.errors import EnvironmentProblem
     from mbr.utilities import utility_class, utility_names
 
     rows = [("name", "what it is", "can", "needs")]
     for name in utility_names():
-        found = utility_class(name)
+        try:
+            found = utility_class(name)
+        except EnvironmentProblem as exc:
+            rows.append((name, "a broken plug-in", "nothing", str(exc)))
+            continue
         rows.append((name, found.summary, ", ".join(found.capabilities()), found.needs))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -168,11 +174,12 @@ def _check(options: argparse.Namespace, console: Console) -> None:
 
 
 def _already_complete(options: argparse.Namespace, console: Console) -> bool:
-    """A finished run asked to resume is finished; nothing is loaded for it."""
+    """A finished run with the same options, asked to resume, is finished; nothing is loaded for it."""
+    from mbr.cli.config import was_saved
+
     output = Path(options.output)
-    if not output.exists() or output.with_name(output.name + ".progress").exists() or options.force:
-        return False
-    if not _config_path(output).exists():
+    interrupted = output.with_name(output.name + ".progress").exists()
+    if options.force or interrupted or not output.exists() or not was_saved(output, options):
         return False
     console.info(f"{output} is complete; nothing to resume")
     return True
@@ -219,10 +226,11 @@ def _decode(decoder: Decoder, options: argparse.Namespace, signature: Signature,
     from tqdm import tqdm
 
     from mbr.cli.records import header, render
+    from mbr.cli.sink import Sink
 
     tally = _Tally()
     with ExitStack() as stack:
-        sink = stack.enter_context(_Sink(options, signature))
+        sink = stack.enter_context(Sink(options, signature))
         bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
         sink.begin(header(options.format))
         for window in decoder.windows(sink.records(_records(options))):
@@ -233,68 +241,6 @@ def _decode(decoder: Decoder, options: argparse.Namespace, signature: Signature,
         sink.finish()
     tally.report(console, signature)
     return 1 if tally.failed or sink.failed_before else 0
-
-
-class _Sink:
-    """Where decisions go: standard output, or files that survive a kill."""
-
-    def __init__(self, options: argparse.Namespace, signature: Signature) -> None:
-        from mbr.journal import Journal
-
-        self._options = options
-        self._signature = signature
-        self._output = Path(options.output) if options.output else None
-        self._matrix = Path(options.matrix) if options.matrix else None
-        files = [path for path in (self._output, self._matrix) if path is not None]
-        settings = {"signature": str(signature), "format": options.format, "top": options.top}
-        settings |= {"on-error": options.on_error, "files": len(files)}
-        self._journal = Journal(files, settings, resume=options.resume, force=options.force) if files else None
-        # A resumed run ends with the exit code of an uninterrupted one.
-        self.failed_before = self._journal.last.failed if self._journal else 0
-
-    def __enter__(self) -> _Sink:
-        if self._journal:
-            self._journal.__enter__()
-        return self
-
-    def __exit__(self, *details: Any) -> None:
-        if self._journal:
-            self._journal.__exit__(*details)
-
-    def records(self, records: Iterator[Any]) -> Iterator[Any]:
-        return self._journal.skip_done(records) if self._journal else records
-
-    def begin(self, header: bytes) -> None:
-        """The header goes out first, unless an interrupted run has written it already."""
-        self._header = header if not (self._journal and self._journal.last.segments) else b""
-        if not self._output:
-            sys.stdout.buffer.write(self._header)
-            self._header = b""
-
-    def write(self, lines: bytes, window: Sequence[Decision]) -> None:
-        if not self._output:
-            sys.stdout.buffer.write(lines)
-            sys.stdout.buffer.flush()
-        if self._journal:
-            chunks = [self._header + lines] if self._output else []
-            if self._matrix:
-                chunks.append(b"".join(decision.matrix.pack() for decision in window if decision.matrix))
-            self._header = b""
-            self._journal.write(chunks, len(window), sum(decision.error is not None for decision in window))
-
-    def finish(self) -> None:
-        if not self._journal:
-            return
-        from mbr.cli.config import save_config
-        from mbr.journal import publish_as_is
-        from mbr.matrix import publish_matrices
-
-        if self._header and self._output:
-            self._journal.write([self._header, *([b""] if self._matrix else [])], 0)
-        if self._output:
-            save_config(_config_path(self._output), self._options, str(self._signature))
-        publishers = [publish_as_is] if self._output else []
-        self._journal.finish([*publishers, *([publish_matrices] if self._matrix else [])])
 
 
 class _Tally:
@@ -327,7 +273,3 @@ class _Tally:
             flags=dict(self.flags),
         )
         console.info(str(signature))
-
-
-def _config_path(output: Path) -> Path:
-    return output.with_name(output.name + ".run.yaml")

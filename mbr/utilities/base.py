@@ -37,6 +37,11 @@ class Utility(ABC):
     # What it can do, in the words of the literature: lexical, embedding, referenceless.
     traits: ClassVar[tuple[str, ...]] = ()
 
+    # Passes that are scored together before decisions are made and committed: enough to fill batches, no more.
+    window_passes: int = 16_384
+    # Whether to show a progress bar of its own while it scores.
+    progress: bool = False
+
     def settings(self) -> dict[str, object]:
         """What of this utility may change a decision, for the signature."""
         return {}

@@ -63,6 +63,9 @@ class Pear(PairUtility):
             threads=threads,
         )
 
+        # Some thirty batches of ordinary pairs: full batches, and on a slow machine a commit every few minutes.
+        self.window_passes = max(self.engine.batch_tokens // 2, 256)
+
     def settings(self) -> dict[str, object]:
         return {"model": self._model, "dtype": self._precision, "trunc": self.engine.layout.max_tokens}
 
@@ -70,7 +73,7 @@ class Pear(PairUtility):
         return [str(self.engine.agreement)] if self.engine.agreement else []
 
     def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
-        return self.engine.score(triples)
+        return self.engine.score(triples, progress=self.progress)
 
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
         return self.engine.truncates(source, texts)

@@ -69,8 +69,9 @@ def command(argv: Sequence[str] | None = None) -> int:
 def _largest_difference(before: object, after: object) -> float:
     import numpy as np
 
+    from pear.agreement import PROBES
     from pear.checkpoint import Checkpoint
-    from pear.engine import PROBES, Engine
+    from pear.engine import Engine
 
     assert isinstance(before, Checkpoint)
     assert isinstance(after, Checkpoint)

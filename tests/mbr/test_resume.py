@@ -167,3 +167,12 @@ def test_a_finished_run_has_nothing_to_resume(run: Run, tmp_path: Path) -> None:
     assert run("mbr-decode", *words).returncode == 0
     assert os.stat(tmp_path / "out").st_mtime_ns == before
     assert json.loads((tmp_path / "out").read_text().splitlines()[0])["id"] == 0
+
+
+def test_a_finished_run_with_other_options_is_not_taken_for_this_one(run: Run, tmp_path: Path) -> None:
+    make_lists(tmp_path / "l.jsonl", 10)
+    words = command(tmp_path, "out", "--utility", "chrf", "--resume")[1:]
+    assert run("mbr-decode", *words).returncode == 1
+    other = run("mbr-decode", *words, "--self", "include")
+    assert other.returncode == 2
+    assert "--force" in other.stderr

@@ -13,8 +13,9 @@ import torch
 
 from benchmarks.random_pear import random_checkpoint
 from candidates.errors import InputError, ModelError
+from pear.agreement import PROBES
 from pear.checkpoint import load_checkpoint, save_checkpoint, save_released
-from pear.engine import PROBES, Engine
+from pear.engine import Engine
 from pear.model import HeadConfig
 
 

@@ -12,7 +12,8 @@ import torch
 
 from benchmarks.random_pear import CORPUS, random_checkpoint
 from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
-from pear.engine import PROBES, Engine, Triple
+from pear.agreement import PROBES, Triple
+from pear.engine import Engine
 from pear.serialize import TokenStore, lay_out, share_budget
 
 
