@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from candidates.errors import InputError, UsageError
-from candidates.lists import Candidate, CandidateList
+from candidates.lists import Candidate, CandidateList, check_text
 from candidates.text import atomic_output, decode_line, lines, raw_lines
 
 FORMATS = ("jsonl", "tsv", "lines", "moses")
@@ -130,9 +130,8 @@ def _parse_json_record(text: str, where: str, index: int, nbest: int | None) -> 
     if not isinstance(entries, list) or not isinstance(references, list):
         raise InputError(f"{where}: candidates and references must be arrays")
     candidates = [_json_candidate(entry, where) for entry in entries[:nbest]]
-    for value in (source, id, *references, *(candidate.text for candidate in candidates)):
-        _check_encodable(value, where)
     try:
+        check_text(str(id), "id")
         return CandidateList.of(source, candidates, id=id, references=references)
     except InputError as exc:
         raise InputError(f"{where}: {exc}") from exc
@@ -277,8 +276,7 @@ def _bad(error: InputError, raw: bytes, index: int) -> BadRecord:
         record = json.loads(raw)
         id = record.get("id", index)
         source = str(_field(record, "source", "", default=""))
-        _check_encodable(source, "")
-        _check_encodable(id, "")
+        check_text(source + str(id), "")
         return BadRecord(id if isinstance(id, (str, int)) else index, error, source)
     except (ValueError, AttributeError, RecursionError):
         return BadRecord(index, error)
@@ -324,16 +322,6 @@ def _whole_number(cell: str, where: str, name: str, least: int = 1) -> int:
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _check_encodable(value: object, where: str) -> None:
-    """JSON can smuggle in half a surrogate pair, which no UTF-8 file and no tokenizer can hold."""
-    if not isinstance(value, (str, int)):
-        raise InputError(f"{where}: expected a text, found {value!r:.60}")
-    try:
-        str(value).encode("utf-8")
-    except UnicodeEncodeError as exc:
-        raise InputError(f"{where}: lone surrogate \\u{ord(str(value)[exc.start]):04x} in a text") from exc
 
 
 # --- writers

@@ -53,6 +53,8 @@ class CandidateList:
         The largest, because copies are either the same sample drawn again (equal values) or other
         segmentations of one beam text, whose best one carries most of the mass.
         """
+        for text in (source, *(references := tuple(references))):
+            check_text(text, f"segment {id!r}")
         merged: dict[str, int] = {}
         counts: list[int] = []
         positions: list[list[int]] = []
@@ -79,7 +81,7 @@ class CandidateList:
             counts=tuple(counts),
             positions=tuple(map(tuple, positions)),
             logprobs=None if all(value is None for value in logprobs) else tuple(logprobs),
-            references=tuple(references),
+            references=references,
         )
 
     def __len__(self) -> int:
@@ -96,14 +98,22 @@ class CandidateList:
             yield Candidate(self.texts[index], logprobs[index], 1 + extra)
 
 
+def check_text(value: object, where: str) -> None:
+    """A text is a string that UTF-8 can hold: JSON can smuggle in half a surrogate pair."""
+    if not isinstance(value, str):
+        raise InputError(f"{where}: expected a text, found {value!r:.60}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise InputError(f"{where}: lone surrogate \\u{ord(value[exc.start]):04x} in a text") from exc
+
+
 def _check(id: str | int, position: int, candidate: Candidate) -> None:
     """Candidates come from files too, so nothing about them is taken for granted."""
     where = f"segment {id!r}, candidate {position + 1}"
-    text: object = candidate.text
+    check_text(candidate.text, where)
     logprob: object = candidate.logprob
     count: object = candidate.count
-    if not isinstance(text, str):
-        raise InputError(f"{where}: expected a text, found {type(text).__name__}")
     if logprob is not None and not (isinstance(logprob, (int, float)) and math.isfinite(logprob)):
         raise InputError(f"{where}: logprob {logprob!r} is not a finite number")
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:

@@ -52,8 +52,8 @@ class Journal:
         self.files = files
         self.settings = settings
         self._seconds = seconds_between_commits
-        self._partials = [path.with_name(path.name + ".partial") for path in files]
-        self._progress_path = files[0].with_name(files[0].name + ".progress")
+        self._partials = [partial_path(path) for path in files]
+        self._progress_path = progress_path(files[0])
         self._digest = hashlib.blake2b(digest_size=16)
         self._read = 0  # segments read so far, all of them in the digest
         self._streams: list[IO[bytes]] = []
@@ -115,6 +115,11 @@ class Journal:
             raise InputError(
                 f"the input has {self._read} segments, but {done.segments} were done before; did it change?"
             )
+
+    @property
+    def failed(self) -> int:
+        """Failed segments of the whole run, those before an interruption included."""
+        return self._written.failed
 
     def write(self, chunks: list[bytes], segments: int, failed: int = 0) -> None:
         """Append to each file what belongs to the next `segments` items, and commit if it is time."""
@@ -190,6 +195,29 @@ class Journal:
             path.unlink(missing_ok=True)
         for path in self.files:
             remove_debris(path)
+
+
+def partial_path(file: Path) -> Path:
+    return file.with_name(file.name + ".partial")
+
+
+def progress_path(first_file: Path) -> Path:
+    return first_file.with_name(first_file.name + ".progress")
+
+
+def was_interrupted(files: list[Path]) -> bool:
+    """Whether a run on these files waits to be resumed.
+
+    A run killed after its first file was published, but before it had cleaned up, is complete: its traces are removed.
+    """
+    first = files[0]
+    if not progress_path(first).exists():
+        return False
+    if partial_path(first).exists() or not first.exists():
+        return True
+    for path in [*map(partial_path, files), progress_path(first)]:
+        path.unlink(missing_ok=True)
+    return False
 
 
 def publish_as_is(partial: Path, final: Path) -> None:

@@ -6,13 +6,15 @@ always runs in torch in float32: it is small, and the score is a difference of t
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import ctypes
+import gc
 import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -119,6 +121,17 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
 
 
+def release_memory() -> None:
+    """Give freed memory back to the device and to the system, so that a smaller batch finds room after a failure."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if torch.backends.mps.is_available():
+        torch.mps.empty_cache()
+    with contextlib.suppress(OSError, AttributeError):  # glibc keeps freed memory; other systems have no such call
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def converted(encoder: Any, tokenizer: Any) -> Path:
     """The CTranslate2 folder of an encoder, converted once and kept in the user's cache.
 
@@ -156,7 +169,7 @@ def converted(encoder: Any, tokenizer: Any) -> Path:
     return final
 
 
-@contextmanager
+@contextlib.contextmanager
 def _silent_transformers() -> Iterator[None]:
     """The converter loads the encoder as a classifier and warns at length of the classifier it then drops."""
     from transformers.utils import logging

@@ -25,6 +25,7 @@ from pear.backends import (
     CTranslate2Backend,
     TorchBackend,
     is_out_of_memory,
+    release_memory,
     resolve_devices,
     torch_backends,
 )
@@ -103,9 +104,11 @@ class Engine:
                         if not is_out_of_memory(exc):
                             raise
                         queue.put_back(rows, exc)
+                    else:
+                        queue.done()
+                        bar.update(int(queue.lengths[rows].sum()))
                         continue
-                    queue.done()
-                    bar.update(int(queue.lengths[rows].sum()))
+                    release_memory()  # only now has the failed batch let go of its tensors
 
             _run_on_all(self.backends, work, queue)
         self.batch_tokens = queue.budget

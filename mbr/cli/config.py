@@ -24,16 +24,21 @@ def with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[st
     return [*_words(parser, Path(found.config)), *argv] if found.config else list(argv)
 
 
-def save_config(output: Path, options: argparse.Namespace, signature: str) -> None:
+def save_config(output: Path, options: argparse.Namespace, signature: str, failed: int) -> None:
     """Write the resolved options beside the output, so that --config takes them back."""
     with atomic_output(config_path(output), force=True) as stream:
-        stream.write(f"# {signature}\n{_resolved(options)}".encode())
+        stream.write(f"# {signature}\n# {failed} segments failed\n{_resolved(options)}".encode())
 
 
-def was_saved(output: Path, options: argparse.Namespace) -> bool:
-    """Whether the configuration beside an output is that of these options."""
+def finished_with(output: Path, options: argparse.Namespace) -> int | None:
+    """How many segments failed in the finished run with these options; None where there is no such run."""
     path = config_path(output)
-    return path.is_file() and path.read_text(encoding="utf-8").partition("\n")[2] == _resolved(options)
+    if not (output.is_file() and path.is_file()):
+        return None
+    _, failed, settings = (path.read_text(encoding="utf-8") + "\n\n").split("\n", 2)
+    if settings.rstrip("\n") != _resolved(options).rstrip("\n"):
+        return None
+    return int(failed.split()[1])
 
 
 def config_path(output: Path) -> Path:

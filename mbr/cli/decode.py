@@ -127,8 +127,10 @@ def command(argv: Sequence[str] | None = None) -> int:
     if options.list_utilities:
         return list_utilities()
     _check(options, console)
-    if options.resume and _already_complete(options, console):
-        return 0
+    if options.resume and not options.force:
+        code = _code_of_finished_run(options, console)
+        if code is not None:
+            return code
     with ExitStack() as stack:
         decoder = _decoder(options, stack)
         decoder.utility.progress = console.shows_progress
@@ -173,16 +175,19 @@ def _check(options: argparse.Namespace, console: Console) -> None:
         raise UsageError("--candidates and --sources cannot both be standard input")
 
 
-def _already_complete(options: argparse.Namespace, console: Console) -> bool:
-    """A finished run with the same options, asked to resume, is finished; nothing is loaded for it."""
-    from mbr.cli.config import was_saved
+def _code_of_finished_run(options: argparse.Namespace, console: Console) -> int | None:
+    """A finished run with the same options, asked to resume, ends as it did; nothing is loaded for it."""
+    from mbr.cli.config import finished_with
+    from mbr.journal import was_interrupted
 
     output = Path(options.output)
-    interrupted = output.with_name(output.name + ".progress").exists()
-    if options.force or interrupted or not output.exists() or not was_saved(output, options):
-        return False
+    if was_interrupted([output, *([Path(options.matrix)] if options.matrix else [])]):
+        return None
+    failed = finished_with(output, options)
+    if failed is None:
+        return None
     console.info(f"{output} is complete; nothing to resume")
-    return True
+    return 1 if failed else 0
 
 
 def _decoder(options: argparse.Namespace, stack: ExitStack) -> Decoder:

@@ -66,6 +66,6 @@ class Sink:
         if self._header and self._output:
             self._journal.write([self._header, *([b""] if self._matrix else [])], 0)
         if self._output:
-            save_config(self._output, self._options, str(self._signature))
+            save_config(self._output, self._options, str(self._signature), self._journal.failed)
         publishers = [publish_as_is] if self._output else []
         self._journal.finish([*publishers, *([publish_matrices] if self._matrix else [])])

@@ -350,7 +350,12 @@ def test_a_full_disk_leaves_no_half_file(run: Run, tmp_path: Path) -> None:
 def test_signals_have_their_exit_codes(tmp_path: Path, sent: signal.Signals, code: int) -> None:
     write_jsonl(tmp_path / "l.jsonl", RECORDS * 20_000)
     command = [Path(sys.executable).with_name("mbr-decode"), *CHRF]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+
+    def listen() -> None:  # a shell starts background jobs deaf to SIGINT, and tests may run in one
+        signal.signal(sent, signal.SIG_DFL)
+
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=tmp_path, preexec_fn=listen)
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(sent)

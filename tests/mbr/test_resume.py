@@ -164,7 +164,7 @@ def test_a_finished_run_has_nothing_to_resume(run: Run, tmp_path: Path) -> None:
     words = command(tmp_path, "out", "--utility", "chrf", "--resume")[1:]
     assert run("mbr-decode", *words).returncode == 1
     before = os.stat(tmp_path / "out").st_mtime_ns
-    assert run("mbr-decode", *words).returncode == 0
+    assert run("mbr-decode", *words).returncode == 1, "it ends as it did"
     assert os.stat(tmp_path / "out").st_mtime_ns == before
     assert json.loads((tmp_path / "out").read_text().splitlines()[0])["id"] == 0
 
@@ -176,3 +176,13 @@ def test_a_finished_run_with_other_options_is_not_taken_for_this_one(run: Run, t
     other = run("mbr-decode", *words, "--self", "include")
     assert other.returncode == 2
     assert "--force" in other.stderr
+
+
+def test_a_kill_between_publishing_and_cleaning_up_is_a_finished_run(run: Run, tmp_path: Path) -> None:
+    make_lists(tmp_path / "l.jsonl", 10)
+    words = command(tmp_path, "out", "--utility", "chrf", "--resume")[1:]
+    assert run("mbr-decode", *words).returncode == 1
+    (tmp_path / "out.progress").write_text('{"settings": {}}\n')
+    (tmp_path / "out.npz.partial").write_bytes(b"packed")
+    assert run("mbr-decode", *words).returncode == 1
+    assert sorted(os.listdir(tmp_path)) == ["l.jsonl", "out", "out.npz", "out.run.yaml"]
