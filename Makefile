@@ -9,10 +9,10 @@ demo: .venv/$(MARK)
 	.venv/bin/python -m benchmarks.demo
 
 test: .venv-comet/$(MARK)
-	.venv-comet/bin/python -m pytest -n 2 --dist loadfile
+	.venv-comet/bin/python -m pytest -n 2 --dist worksteal
 
 test-light: .venv-light/$(MARK)
-	.venv-light/bin/python -m pytest -n 2 --dist loadfile
+	.venv-light/bin/python -m pytest -n 2 --dist worksteal
 
 lint: .venv-light/$(MARK)
 	.venv-light/bin/ruff format --check .

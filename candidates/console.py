@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -53,10 +54,11 @@ class Console:
         if self.json:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             record = {"time": stamp, "level": level, "command": self.command, "message": message, **fields}
-            print(json.dumps(record, ensure_ascii=False), file=sys.stderr, flush=True)
+            line = json.dumps(record, ensure_ascii=False)
         else:
-            prefix = f"{self.command}: " if level == "info" else f"{self.command}: {level}: "
-            print(prefix + message, file=sys.stderr, flush=True)
+            line = f"{self.command}: {message}" if level == "info" else f"{self.command}: {level}: {message}"
+        with suppress(OSError):  # nobody can be told that nobody can be told
+            print(line, file=sys.stderr, flush=True)
 
 
 class Parser(argparse.ArgumentParser):
@@ -105,6 +107,9 @@ class Terminated(BaseException):
 def run(command: str, main: Callable[[], int]) -> NoReturn:
     """Call `main` and end the process with the exit code its outcome deserves."""
     signal.signal(signal.SIGTERM, _terminate)
+    for name in ("stdout", "stderr"):  # a caller may have closed them
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the life of the process
     console = Console(command, log_format="json" if _wants_json(sys.argv[1:]) else "text")
     try:
         code = main()

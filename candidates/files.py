@@ -142,7 +142,7 @@ def _json_candidate(entry: Any, where: str) -> Candidate:
         return Candidate(entry)
     if isinstance(entry, dict) and isinstance(entry.get("text"), str):
         return Candidate(entry["text"], entry.get("logprob"), entry.get("count", 1))
-    raise InputError(f'{where}: a candidate is a text or {{"text", "logprob", "count"}}, found {entry!r:.80}')
+    raise InputError(f'{where}: a candidate is a text or {{"text", "logprob", "count"}}, found {type(entry).__name__}')
 
 
 def _read_tsv(path: str | Path, nbest: int | None) -> Iterator[Record]:
@@ -170,7 +170,9 @@ def _wide_rows(
     for index, (number, row) in enumerate(rows):
         cells = _cells(row, header, path, number)
         id = index if id_column is None else cells[id_column]
-        yield CandidateList.of(cells[source_column], [cells[c] for c in wide][:nbest], id=id)
+        yield _list_or_bad(
+            cells[source_column], [Candidate(cells[c]) for c in wide][:nbest], id, f"{path}, line {number}"
+        )
 
 
 def _long_rows(
@@ -187,10 +189,11 @@ def _long_rows(
     index = -1
     group: list[Candidate] = []
     key: str | None = None
-    source = ""
+    source, first_row = "", 0
 
-    def finished() -> CandidateList:
-        return CandidateList.of(source, group[:nbest], id=index if id_column is None else str(key))
+    def finished() -> Record:
+        id = index if id_column is None else str(key)
+        return _list_or_bad(source, group[:nbest], id, f"{path}, lines {first_row} to {first_row + len(group) - 1}")
 
     for number, row in rows:
         cells = _cells(row, header, path, number)
@@ -198,7 +201,7 @@ def _long_rows(
         if row_key != key:
             if group:
                 yield finished()
-            index, key, source, group = index + 1, row_key, cells[source_column], []
+            index, key, source, group, first_row = index + 1, row_key, cells[source_column], [], number
         elif cells[source_column] != source:
             raise InputError(f"{path}, line {number}: id {row_key!r} has two different sources")
         where = f"{path}, line {number}"
@@ -240,7 +243,7 @@ def _read_moses(path: str | Path, sources: str | Path, nbest: int | None) -> Ite
     for number, source in lines(sources):
         index = number - 1
         if index == id:
-            yield CandidateList.of(source, group[:nbest], id=index)
+            yield _list_or_bad(source, group[:nbest], index, f"{path}, id {index}")
             id, group = next(groups, (None, []))
         else:
             error = InputError(f"{path}: segment {index} has no candidates; expected at least one")
@@ -256,7 +259,7 @@ def _moses_groups(path: str | Path) -> Iterator[tuple[int, list[Candidate]]]:
         where = f"{path}, line {number}"
         fields = line.split("|||")
         if len(fields) < 2:
-            raise InputError(f"{where}: expected `id ||| text ||| features ||| score`, found {line!r:.60}")
+            raise InputError(f"{where}: expected `id ||| text ||| features ||| score`, found no `|||`")
         id = _whole_number(fields[0].strip(), where, "id", least=0)
         if id < current:
             raise InputError(f"{where}: id {id} after {current}; ids must not go back")
@@ -268,6 +271,13 @@ def _moses_groups(path: str | Path) -> Iterator[tuple[int, list[Candidate]]]:
         group.append(Candidate(fields[1].removeprefix(" ").removesuffix(" "), score))
     if group:
         yield current, group
+
+
+def _list_or_bad(source: str, candidates: list[Candidate], id: str | int, where: str) -> Record:
+    try:
+        return CandidateList.of(source, candidates, id=id)
+    except InputError as exc:
+        return BadRecord(id, InputError(f"{where}: {exc}"), source)
 
 
 def _bad(error: InputError, raw: bytes, index: int) -> BadRecord:
@@ -315,8 +325,8 @@ def _number(cell: str, where: str, name: str) -> float | None:
 
 
 def _whole_number(cell: str, where: str, name: str, least: int = 1) -> int:
-    if not cell.isascii() or not cell.isdigit() or int(cell) < least:
-        raise InputError(f"{where}: {name} {cell!r} is not a whole number of at least {least}")
+    if not cell.isascii() or not cell.isdigit() or len(cell) > 15 or int(cell) < least:
+        raise InputError(f"{where}: {name} {cell!r:.40} is not a whole number of at least {least} and reasonable size")
     return int(cell)
 
 

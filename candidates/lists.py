@@ -11,11 +11,12 @@ string is a legitimate candidate; a list without any candidate is not a list.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from candidates.errors import InputError
+
+LARGEST = 2**53  # beyond it a float cannot count
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class CandidateList:
         The largest, because copies are either the same sample drawn again (equal values) or other
         segmentations of one beam text, whose best one carries most of the mass.
         """
+        if isinstance(candidates, str):
+            raise InputError(f"segment {id!r}: expected a sequence of candidates, found one text")
         for text in (source, *(references := tuple(references))):
             check_text(text, f"segment {id!r}")
         merged: dict[str, int] = {}
@@ -101,7 +104,7 @@ class CandidateList:
 def check_text(value: object, where: str) -> None:
     """A text is a string that UTF-8 can hold: JSON can smuggle in half a surrogate pair."""
     if not isinstance(value, str):
-        raise InputError(f"{where}: expected a text, found {value!r:.60}")
+        raise InputError(f"{where}: expected a text, found {type(value).__name__}")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as exc:
@@ -114,7 +117,7 @@ def _check(id: str | int, position: int, candidate: Candidate) -> None:
     check_text(candidate.text, where)
     logprob: object = candidate.logprob
     count: object = candidate.count
-    if logprob is not None and not (isinstance(logprob, (int, float)) and math.isfinite(logprob)):
-        raise InputError(f"{where}: logprob {logprob!r} is not a finite number")
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InputError(f"{where}: count {count!r} is not a positive whole number")
+    if logprob is not None and not (isinstance(logprob, (int, float)) and abs(logprob) < LARGEST):
+        raise InputError(f"{where}: logprob {logprob!r:.40} is not a finite number")
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LARGEST:
+        raise InputError(f"{where}: count {count!r:.40} is not a positive whole number of reasonable size")

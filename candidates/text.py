@@ -11,6 +11,7 @@ import errno
 import gzip
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -77,10 +78,22 @@ def atomic_output(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes
 
 
 def remove_debris(path: Path) -> None:
-    """Remove temporary files that killed processes left beside a path."""
+    """Remove temporary files of this path that killed processes left behind."""
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.(\d+){re.escape(TEMPORARY)}")
     for entry in path.parent.iterdir():
-        if entry.name.startswith(f".{path.name}.") and entry.name.endswith(TEMPORARY):
+        match = pattern.fullmatch(entry.name)
+        if match and not _is_alive(int(match[1])):
             entry.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def refuse_overwrite(path: Path, *, force: bool) -> None:
@@ -121,6 +134,8 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 def _open_binary(path: str | Path) -> IO[bytes]:
     if str(path) == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed; name a file")
         return open(sys.stdin.fileno(), "rb", closefd=False)
     if str(path).endswith(".gz"):
         return io.BufferedReader(gzip.open(path, "rb"))

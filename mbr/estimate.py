@@ -57,7 +57,7 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
             continue
         candidates += sum(record.counts)
         unique += len(record)
-        pairs += decoder.strategy.passes(len(record)) if len(record) > 1 else 0
+        pairs += decoder.passes(record)
         if len(sample) < SAMPLED_LISTS:
             sample.append(record)
         elif (place := draw.randrange(segments - bad)) < SAMPLED_LISTS:
@@ -73,7 +73,7 @@ def _measure(decoder: Decoder, sample: list[CandidateList], pairs: int) -> tuple
         began = time.perf_counter()
         for item in sample:
             decoder.utility.matrix(item.source, item.texts, item.texts)
-        measured = sum(decoder.strategy.passes(len(item)) for item in sample)
+        measured = sum(decoder.passes(item) for item in sample)
         return (time.perf_counter() - began) * pairs / max(measured, 1), None, None
     assert isinstance(decoder.utility, PairUtility)
     triples = []

@@ -8,6 +8,8 @@ uninterrupted run. Under the final names there is never anything but a complete 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -45,6 +47,7 @@ class Journal:
         *,
         resume: bool = False,
         force: bool = False,
+        keep_on_error: bool = True,
         seconds_between_commits: float = 1.0,
     ) -> None:
         for path in files:
@@ -57,8 +60,9 @@ class Journal:
         self._digest = hashlib.blake2b(digest_size=16)
         self._read = 0  # segments read so far, all of them in the digest
         self._streams: list[IO[bytes]] = []
-        self._published = False
-        known = self._progress_path.exists()
+        self._finishing = False
+        self._keep = keep_on_error
+        known = self._progress_path.exists() and keep_on_error
         if known and not resume and not force:
             raise UsageError(
                 f"an interrupted run left {self._progress_path}; give --resume to go on with it, or --force to start "
@@ -70,16 +74,25 @@ class Journal:
         self.last = self._read_progress() if known and resume else Commit(0, 0, [0] * len(files), "")
 
     def __enter__(self) -> Self:
-        with disk_errors(self.files[0]):
+        with disk_errors(self._progress_path):
+            self._progress = self._progress_path.open("a+b")
+            _lock(self._progress, self.files[0])
+            if self.last.segments:
+                self.last = self._read_progress()  # now that nobody else can write it
+            self._cut_progress()
+        try:
             for path, size in zip(self._partials, self.last.sizes, strict=True):
-                path.touch()
-                stream = path.open("r+b")
-                self._streams.append(stream)
-                stream.truncate(size)
-                stream.seek(size)
-            self._progress = self._progress_path.open("ab" if self.last.segments else "wb")
+                with disk_errors(path):
+                    path.touch()
+                    stream = path.open("r+b")
+                    self._streams.append(stream)
+                    stream.truncate(size)
+                    stream.seek(size)
+        except BaseException:
+            self._close()
             if not self.last.segments:
-                self._append_progress({"settings": self.settings})
+                self._remove()
+            raise
         self._written = self.last
         self._committed_at = time.monotonic()
         return self
@@ -87,7 +100,7 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._published:
+        if self._finishing:  # published, or stopped on the way with everything committed
             return
         try:
             self.commit()
@@ -95,7 +108,7 @@ class Journal:
             pass  # a full disk: the last commit stands
         finally:
             self._close()
-        if not self.last.segments:
+        if not (self.last.segments and self._keep):
             self._remove()
 
     def skip_done(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -147,11 +160,19 @@ class Journal:
     def finish(self, publishers: list[Publisher]) -> None:
         """Publish the files, the first one last: when it is there, the run is complete."""
         self.commit()
+        self._finishing = True
         self._close()
         for partial, final, put in reversed(list(zip(self._partials, self.files, publishers, strict=True))):
             put(partial, final)
-        self._published = True
         self._remove()
+
+    def _cut_progress(self) -> None:
+        """Start the progress file anew, or cut off a line that a kill left unfinished."""
+        self._progress.seek(0)
+        whole = self._progress.read().rfind(b"\n") + 1 if self.last.segments else 0
+        self._progress.truncate(whole)
+        if not whole:
+            self._append_progress({"settings": self.settings})
 
     def _append_progress(self, record: dict[str, Any]) -> None:
         self._progress.write(json.dumps(record).encode() + b"\n")
@@ -188,13 +209,22 @@ class Journal:
                 pass  # what the full disk did not take was never committed
             finally:
                 os.truncate(stream.name, size)
-        self._progress.close()
+        with contextlib.suppress(OSError):
+            self._progress.close()
 
     def _remove(self) -> None:
         for path in [*self._partials, self._progress_path]:
             path.unlink(missing_ok=True)
         for path in self.files:
             remove_debris(path)
+
+
+def _lock(stream: IO[bytes], output: Path) -> None:
+    """One process at a time: a job that is slow to die must not cut the file of the one that took over."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        raise UsageError(f"another process is writing {output}; wait for it, or stop it") from exc
 
 
 def partial_path(file: Path) -> Path:

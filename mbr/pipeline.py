@@ -2,7 +2,8 @@
 
 Lists are taken in windows of consecutive segments. In a window every list has a conversation with the strategy;
 the pairs they all ask for are scored together, each conversation gets its answers, and so on until the last one
-has decided. Windows depend on the lists alone, so a run that goes on at a window's edge gives the same numbers.
+has decided. Windows depend on the lists and the settings alone, so a run that goes on at a window's edge gives the
+same numbers.
 
     >>> from mbr import rerank
     >>> rerank("A dog.", ["Ein Hund.", "Der Hund.", "Ein Hund"], utility="chrf").text
@@ -20,7 +21,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import InputError, MbrError, UsageError
+from candidates.errors import InputError, MbrError, ModelError, UsageError
 from candidates.files import BadRecord, Record
 from candidates.lists import Candidate, CandidateList
 from mbr.decide import SELF_RULES, WEIGHTS, Decision, SelfRule, Weights, expected_utility, list_weights, rank
@@ -82,12 +83,17 @@ class Decoder:
         for window in self._cut(records):
             yield self._decode_window(window)
 
+    def passes(self, item: CandidateList) -> int:
+        """How many pairs the strategy is expected to ask for."""
+        size = len(item)
+        return self.strategy.passes(size) + (size if self._diagonal(item) else 0) if size > 1 else 0
+
     def _cut(self, records: Iterable[Record]) -> Iterator[list[Record]]:
         window: list[Record] = []
         passes = 0
         for record in records:
             window.append(record)
-            passes += self.strategy.passes(len(record)) if isinstance(record, CandidateList) else 0
+            passes += self.passes(record) if isinstance(record, CandidateList) else 0
             if passes >= self.utility.window_passes or len(window) >= WINDOW_LISTS:
                 yield window
                 window, passes = [], 0
@@ -118,11 +124,12 @@ class Decoder:
         return [decisions[place] for place in range(len(window))]
 
     def _segment(self, item: CandidateList) -> Segment:
-        copies = self._copies(item)
-        free = isinstance(self.utility, MatrixUtility)
-        matters = free or self.self_rule == "include" or bool((copies > 1).any())
-        diagonal = matters and self.utility.relation != "antisymmetric"
-        return Segment(len(item), _text_order(item.texts, self.seed), diagonal)
+        return Segment(len(item), _text_order(item.texts, self.seed), self._diagonal(item))
+
+    def _diagonal(self, item: CandidateList) -> bool:
+        """Whether u(i, i) matters (or costs nothing) and is not zero by antisymmetry."""
+        matters = self.self_rule == "include" or bool((self._copies(item) > 1).any())
+        return self.utility.relation != "antisymmetric" and (matters or isinstance(self.utility, MatrixUtility))
 
     def _copies(self, item: CandidateList) -> NDArray[np.float64]:
         """How many listed entries stand behind each weight."""
@@ -131,6 +138,8 @@ class Decoder:
     def _decide(self, talk: Talk) -> Decision:
         item, outcome = talk.item, cast(Outcome, talk.outcome)
         expected = expected_utility(outcome.values, talk.weights, self._copies(item), self.self_rule)
+        if not np.isfinite(expected).all():
+            return self._failed(item, ModelError(f"segment {item.id!r}: an expected utility is not a finite number"))
         ranking = rank(expected)
         tie = expected[ranking[0]] == expected[ranking[1]]
         truncated = self.utility.truncates(item.source, item.texts)
@@ -238,6 +247,5 @@ def _as_records(lists: Iterable[CandidateList | tuple[str, Sequence[str]]]) -> I
 
 def _text_order(texts: Sequence[str], seed: int) -> NDArray[np.intp]:
     """The candidates in an order that their texts and the seed fix, whatever their places."""
-    key = seed.to_bytes(8, "little", signed=True)
-    digests = [hashlib.blake2b(text.encode(), digest_size=8, key=key).digest() for text in texts]
+    digests = [hashlib.blake2b(f"{seed} {text}".encode(), digest_size=8).digest() for text in texts]
     return np.array(sorted(range(len(texts)), key=digests.__getitem__), np.intp)

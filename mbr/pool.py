@@ -32,13 +32,20 @@ def hold(talks: Mapping[int, Talk], utility: Utility) -> Iterator[tuple[int, Tal
 
 def _score(talks: Sequence[Talk], utility: Utility) -> list[NDArray[np.float32]]:
     if isinstance(utility, MatrixUtility):
-        matrices = (utility.matrix(talk.item.source, talk.item.texts, talk.item.texts) for talk in talks)
-        return [matrix[tuple(talk.asked.T)] for talk, matrix in zip(talks, matrices, strict=True)]
+        return [_matrix(talk, utility)[tuple(talk.asked.T)] for talk in talks]
     scores = cast(PairUtility, utility).score_pairs(list(chain.from_iterable(talk.triples() for talk in talks)))
     ends = np.cumsum([len(talk.asked) for talk in talks])
     if np.shape(scores) != (ends[-1],):
         raise ModelError(f"utility {utility.name!r} returned scores {np.shape(scores)} for {ends[-1]} pairs")
     return np.split(np.asarray(scores, np.float32), ends[:-1])
+
+
+def _matrix(talk: Talk, utility: MatrixUtility) -> NDArray[np.float32]:
+    texts = talk.item.texts
+    matrix = np.asarray(utility.matrix(talk.item.source, texts, texts), np.float32)
+    if matrix.shape != (len(texts), len(texts)):
+        raise ModelError(f"utility {utility.name!r} returned a matrix {matrix.shape} for {len(texts)} candidates")
+    return matrix
 
 
 class Talk:

@@ -52,6 +52,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "mbr":
+        return import_module("pear.mbr")
     if name in __all__:
         module = "pear.mbr" if name in ("pear_utility_matrix", "select_mbr_hypothesis") else "pear.api"
         return getattr(import_module(module), name)

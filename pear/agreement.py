@@ -32,7 +32,7 @@ class Agreement:
 
     def check(self) -> None:
         """int8 rounds and only reports; float32 that differs is a broken conversion."""
-        if self.compute_type == "float32" and self.largest_difference > FLOAT32_TOLERANCE * self.spread:
+        if self.compute_type == "float32" and not self.largest_difference <= FLOAT32_TOLERANCE * self.spread:
             raise ModelError(f"the CTranslate2 conversion disagrees with torch: {self}; use the torch back-end")
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 
 from candidates.errors import InputError, UsageError
+from pear.backends import resolve_devices
 from pear.checkpoint import Checkpoint, load_checkpoint
 from pear.engine import Engine, default_batch_tokens
 from pear.hub import fetch
@@ -41,7 +42,7 @@ class Metric:
         self._engine: tuple[str, Engine] | None = None
 
     def engine(self, gpus: int | str = "auto", batch_size: int = 8) -> Engine:
-        device = _device(gpus)
+        device = ",".join(resolve_devices(_device(gpus)))
         if batch_size < 1:
             raise UsageError(f"batch_size {batch_size} is not a positive number")
         if self._engine is None or self._engine[0] != device:

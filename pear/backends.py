@@ -62,7 +62,12 @@ class CTranslate2Backend:
         if compute_type not in COMPUTE_TYPES:
             raise UsageError(f"compute type {compute_type!r} is unknown; expected {' or '.join(COMPUTE_TYPES)}")
         folder = converted(network.encoder, tokenizer)
-        self.encoder = ctranslate2.Encoder(str(folder), compute_type=compute_type, intra_threads=threads)
+        try:
+            self.encoder = ctranslate2.Encoder(str(folder), compute_type=compute_type, intra_threads=threads)
+        except RuntimeError:  # a damaged cache: convert once more
+            shutil.rmtree(folder)
+            folder = converted(network.encoder, tokenizer)
+            self.encoder = ctranslate2.Encoder(str(folder), compute_type=compute_type, intra_threads=threads)
         self.head = network.head.cpu().float().eval()
 
     def score(self, batch: Batch) -> NDArray[np.float32]:
@@ -101,7 +106,11 @@ def torch_backends(network: PearNetwork, devices: Sequence[str], dtype: str) -> 
 def resolve_devices(device: str) -> list[str]:
     """`auto` is one accelerator where there is one; `cuda:0,cuda:1` names several."""
     if device != "auto":
-        return [name.strip() for name in device.split(",")]
+        names = [name.strip() for name in device.split(",")]
+        for name in names:
+            if name.split(":")[0] not in ("cpu", "cuda", "mps"):
+                raise UsageError(f"device {name!r} is unknown; expected auto, cpu, cuda, cuda:N or mps")
+        return names
     if torch.cuda.is_available():
         return ["cuda"]
     return ["mps"] if torch.backends.mps.is_available() else ["cpu"]

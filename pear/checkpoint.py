@@ -25,8 +25,9 @@ from typing import Any
 import torch
 import yaml
 
-from candidates.errors import InputError, ModelError
-from pear.hub import ENCODER_FILES, REVISIONS, fetch
+from candidates.errors import InputError, MbrError, ModelError
+from pear.agreement import PROBES
+from pear.hub import ALIASES, ENCODER_FILES, REVISIONS, fetch
 from pear.model import HeadConfig, PearNetwork
 
 FORMAT_VERSION = 1
@@ -88,28 +89,35 @@ def load_checkpoint(
         name = path.resolve().name if path.suffix != ".ckpt" else _root_of(path).name
     else:
         path = fetch(str(model), revision=revision, cache_dir=cache_dir, local_files_only=local_files_only)
-        name = f"{model}@{path.name[:12]}"
+        name = f"{ALIASES.get(str(model), model)}@{path.name[:12]}"
     hub = {"cache_dir": cache_dir, "local_files_only": local_files_only}
-    if path.is_dir() and (path / "config.json").is_file():
-        network, tokenizer = _load_ours(path, strict)
-    elif released := _released_file(path):
-        network, tokenizer = _load_released(released, encoder, encoder_revision, hub, strict, allow_pickle)
-    else:
-        raise ModelError(
-            f"{path} is not a PEAR checkpoint: expected a folder with config.json and model.safetensors, or one "
-            "with checkpoints/model.ckpt, or a .ckpt file"
-        )
+    try:
+        if released := _released_file(path):
+            network, tokenizer = _load_released(released, encoder, encoder_revision, hub, strict, allow_pickle)
+        elif path.is_dir() and (path / "config.json").is_file():
+            network, tokenizer = _load_ours(path, strict)
+        else:
+            raise ModelError(
+                f"{path} is not a PEAR checkpoint: expected a folder with config.json and model.safetensors, or one "
+                "with checkpoints/model.ckpt, or a .ckpt file"
+            )
+    except (MbrError, MemoryError):
+        raise
+    except Exception as exc:  # files may be wrong in more ways than can be listed
+        raise ModelError(f"{path}: this checkpoint is broken: {type(exc).__name__}: {exc}") from exc
     if looks_local:
-        name = f"{name}@{fingerprint(network)}"
+        name = f"{name}@{fingerprint(network, tokenizer)}"
     return Checkpoint(network.eval(), tokenizer, name)
 
 
-def fingerprint(network: PearNetwork) -> str:
-    """Twelve hexadecimal digits that tell checkpoints apart: names, shapes and the first values of all weights."""
+def fingerprint(network: PearNetwork, tokenizer: Any) -> str:
+    """Twelve hexadecimal digits that tell checkpoints apart, by all weights and by how texts are tokenised."""
     digest = hashlib.blake2b(digest_size=6)
+    for triple in PROBES:
+        digest.update(repr(tokenizer(list(triple))["input_ids"]).encode())
     for name, weight in sorted(network.state_dict().items()):
         digest.update(f"{name}{tuple(weight.shape)}".encode())
-        digest.update(weight.flatten()[:4096].float().numpy().tobytes())
+        digest.update(weight.detach().contiguous().numpy().data)
     return digest.hexdigest()
 
 
@@ -123,6 +131,7 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, origin: str =
     config["pear"] = {"format": FORMAT_VERSION, **network.config.to_dict()}
     (folder / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n")
     save_file({key: value.contiguous() for key, value in _to_ours(network).items()}, folder / "model.safetensors")
+    (folder / "model.safetensors").chmod(0o644)  # safetensors keeps it to its owner
     checkpoint.tokenizer.save_pretrained(folder)
     (folder / "README.md").write_text(CARD.format(origin=origin))
 
@@ -298,7 +307,7 @@ def _read_yaml(file: Path) -> dict[str, Any]:
         return {}
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as exc:
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise ModelError(f"{file}: not plain YAML: {exc}; Python objects in YAML are never built") from exc
     if not isinstance(content, dict):
         raise ModelError(f"{file}: expected a table of hyper-parameters")
@@ -313,10 +322,10 @@ def _empty_encoder(folder: Path, kind: str | None = None) -> Any:
     from transformers import AutoConfig, AutoModel
 
     try:
-        config = AutoConfig.from_pretrained(folder)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         if kind is not None and config.model_type != kind:
             raise ModelError(f"{folder}: an encoder of type {config.model_type}, but the checkpoint has {kind}")
-        return AutoModel.from_config(config, add_pooling_layer=False)
+        return AutoModel.from_config(config, add_pooling_layer=False, trust_remote_code=False)
     except (OSError, ValueError, TypeError, KeyError) as exc:
         raise ModelError(f"{folder}: cannot build the encoder from this configuration: {exc}") from exc
 
@@ -325,9 +334,14 @@ def _tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        probe = tokenizer(PROBES[0][0])["input_ids"][1:-1]
     except (OSError, ValueError, TypeError, KeyError, ImportError) as exc:
         raise ModelError(f"{folder}: cannot load the tokenizer: {exc}") from exc
+    # Without its vocabulary file a tokenizer may still load, and read every text as unknown.
+    if not probe or set(probe) <= {tokenizer.unk_token_id}:
+        raise ModelError(f"{folder}: the tokenizer knows no words; is its vocabulary file missing?")
+    return tokenizer
 
 
 def _fill(network: PearNetwork, state: dict[str, Any], file: Path, strict: bool) -> None:
@@ -337,6 +351,8 @@ def _fill(network: PearNetwork, state: dict[str, Any], file: Path, strict: bool)
         result = network.load_state_dict(prefixed, strict=False, assign=True)
     except RuntimeError as exc:
         raise ModelError(f"{file}: the weights do not fit the configuration: {exc}") from exc
+    if any(weight.is_complex() for weight in network.parameters()):
+        raise ModelError(f"{file}: complex weights; expected real ones")
     if result.missing_keys:
         raise ModelError(f"{file}: {len(result.missing_keys)} weights are missing, e.g. {result.missing_keys[0]}")
     if strict and result.unexpected_keys:

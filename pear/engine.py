@@ -47,12 +47,19 @@ class Engine:
         device: str = "auto",
         dtype: str = "float32",
         backend: str = "torch",
-        compute_type: str = "int8",
+        compute_type: str | None = None,
         batch_tokens: int | None = None,
         threads: int = 0,
     ) -> None:
         if batch_tokens is not None and batch_tokens < 1:
             raise UsageError(f"batch_tokens {batch_tokens} is not a positive number")
+        if backend == "ct2" and (device not in ("auto", "cpu") or dtype != "float32"):
+            raise UsageError(
+                "the ct2 back-end runs on the CPU with a compute type of its own; leave out device and dtype"
+            )
+        if backend != "ct2" and compute_type is not None:
+            raise UsageError("a compute type belongs to the ct2 back-end; torch takes a dtype")
+        compute_type = compute_type or "int8"
         self.layout = Layout.of(tokenizer, network.encoder.config)
         self.store = TokenStore(tokenizer)
         self.agreement: Agreement | None = None
@@ -111,7 +118,7 @@ class Engine:
                     release_memory()  # only now has the failed batch let go of its tensors
 
             _run_on_all(self.backends, work, queue)
-        self.batch_tokens = queue.budget
+        self.batch_tokens = queue.lasting_budget
         return scores[inverse]
 
     def tokens(self, triples: Sequence[Triple]) -> int:
@@ -165,6 +172,7 @@ class _Queue:
     def __init__(self, lengths: Ints, budget: int) -> None:
         self.lengths = lengths
         self.budget = budget
+        self.lasting_budget = budget
         self._order = np.argsort(-lengths, kind="stable")
         self._next = 0
         self._returned: list[Ints] = []
@@ -193,7 +201,10 @@ class _Queue:
                     f"out of memory for a single pair of {self.lengths[rows[0]]} tokens ({cause}); use a smaller "
                     "model, dtype bf16, or a larger machine"
                 ) from cause
-            self.budget = max(int(self.lengths[rows].max()) * len(rows) // 2, 1)
+            used = int(self.lengths[rows].max()) * len(rows)
+            if 2 * used > self.budget:  # a full batch, not a tail: later requests had better be smaller too
+                self.lasting_budget = min(self.lasting_budget, max(used // 2, 1))
+            self.budget = min(self.budget, max(used // 2, 1))
             self._returned.append(rows)
             self._in_flight -= 1
             self._ready.notify_all()

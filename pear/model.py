@@ -75,7 +75,7 @@ class PairwiseHead(nn.Module):
         self.pair_head = _FeedForward(hidden, config)
         if config.learn_score_scale:
             alpha = max(config.score_alpha, 1e-4)
-            self._alpha_raw = nn.Parameter(torch.tensor(math.log(math.expm1(alpha))))
+            self._alpha_raw = nn.Parameter(torch.tensor(alpha + math.log(-math.expm1(-alpha))))
         else:
             self.register_parameter("_alpha_raw", None)
         self.fixed_scale = config.score_alpha

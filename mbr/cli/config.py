@@ -18,9 +18,12 @@ TRANSIENT = ("config", "resume", "force", "dry_run", "quiet", "log_format", "lis
 
 def with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
     """The words of the command line, with those of its --config file in front of them, so that flags win."""
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     finder.add_argument("--config")
-    found, _ = finder.parse_known_args(argv)
+    try:
+        found, _ = finder.parse_known_args(argv)
+    except argparse.ArgumentError as exc:
+        raise UsageError(str(exc)) from exc
     return [*_words(parser, Path(found.config)), *argv] if found.config else list(argv)
 
 
@@ -33,7 +36,8 @@ def save_config(output: Path, options: argparse.Namespace, signature: str, faile
 def finished_with(output: Path, options: argparse.Namespace) -> int | None:
     """How many segments failed in the finished run with these options; None where there is no such run."""
     path = config_path(output)
-    if not (output.is_file() and path.is_file()):
+    files = [output, path, *([Path(options.matrix)] if options.matrix else [])]
+    if not all(file.is_file() for file in files):
         return None
     _, failed, settings = (path.read_text(encoding="utf-8") + "\n\n").split("\n", 2)
     if settings.rstrip("\n") != _resolved(options).rstrip("\n"):
@@ -49,7 +53,7 @@ def _resolved(options: argparse.Namespace) -> str:
     settings = {
         key.replace("_", "-"): value
         for key, value in sorted(vars(options).items())
-        if key not in TRANSIENT and value not in (None, False)
+        if key not in TRANSIENT and value is not None and value is not False
     }
     return yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
 
@@ -59,13 +63,14 @@ def _words(parser: argparse.ArgumentParser, path: Path) -> list[str]:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as exc:
         raise InputError(f"{path}: cannot be read: {exc.strerror}") from exc
-    except (yaml.YAMLError, UnicodeDecodeError) as exc:
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise InputError(f"{path}: not plain YAML: {exc}") from exc
     if settings is None:
         return []
     if not isinstance(settings, dict):
         raise InputError(f"{path}: expected lines like `utility: pear`")
     actions = {action.dest: action for action in parser._actions}
+    actions |= {name[2:].replace("-", "_"): action for action in parser._actions for name in action.option_strings}
     words: list[str] = []
     for key, value in settings.items():
         action = actions.get(str(key).replace("-", "_"))

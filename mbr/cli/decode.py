@@ -163,6 +163,14 @@ def list_utilities() -> int:
 def _check(options: argparse.Namespace, console: Console) -> None:
     if options.candidates is None:
         raise UsageError("no candidate lists; give --candidates FILE (or - for standard input)")
+    if options.output == "" or options.matrix == "":
+        raise UsageError("an output file needs a name")
+    if options.matrix and options.matrix.endswith(".gz"):
+        raise UsageError("an .npz file is compressed already; leave out .gz")
+    if options.output and options.matrix and Path(options.output).resolve() == Path(options.matrix).resolve():
+        raise UsageError("--output and --matrix name the same file")
+    if options.threads is not None and options.threads < 1:
+        raise UsageError(f"--threads {options.threads} is not a positive number")
     if options.top < 1:
         raise UsageError(f"--top {options.top} is not a positive number")
     if options.resume and not options.output:
@@ -196,7 +204,7 @@ def _decoder(options: argparse.Namespace, stack: ExitStack) -> Decoder:
     from mbr.strategies import get_strategy
     from mbr.utilities import get_utility, utility_class
 
-    given = {name: getattr(options, name) for name in UTILITY_OPTIONS if getattr(options, name) not in (None, False)}
+    given = {name: getattr(options, name) for name in UTILITY_OPTIONS if _given(getattr(options, name))}
     kind = utility_class(options.utility)
     strategy = get_strategy(options.strategy or kind.default_strategy)
     strategy.check_fit(kind.name, kind.relation)  # before a model is loaded
@@ -211,6 +219,10 @@ def _decoder(options: argparse.Namespace, stack: ExitStack) -> Decoder:
         keep_matrix=options.matrix is not None,
         check=lambda item: unfit(item, options.format),
     )
+
+
+def _given(value: object) -> bool:
+    return value is not None and value is not False
 
 
 def _records(options: argparse.Namespace) -> Iterator[Any]:

@@ -8,7 +8,6 @@ from typing import Any
 from candidates.lists import CandidateList
 from mbr.decide import Decision
 
-FORMATS = ("text", "tsv", "jsonl")
 TSV_HEADER = ("id", "rank", "text", "expected_utility", "position", "flags")
 
 
@@ -19,17 +18,24 @@ def header(format: str) -> bytes:
 def render(decision: Decision, format: str, top: int) -> bytes:
     """The output of one segment. Text always has `top` lines a segment, so that it stays parallel to the sources."""
     if format == "jsonl":
-        return (json.dumps(_record(decision, top), ensure_ascii=False) + "\n").encode()
+        return (json.dumps(_record(decision, top), ensure_ascii=False, allow_nan=False) + "\n").encode()
     entries = _entries(decision, top)
     if format == "text":
-        texts = [entry["text"] for entry in entries] + [""] * (top - len(entries))
+        texts = [_one_line(entry["text"]) for entry in entries] + [""] * (top - len(entries))
         return "".join(text + "\n" for text in texts).encode()
     flags = ",".join([*decision.flags, *(["error"] if decision.error else [])])
-    rows = entries or [{"text": "", "expected_utility": "", "position": ""}]
-    return "".join(
-        f"{decision.id}\t{rank}\t{row['text']}\t{row['expected_utility']}\t{row['position']}\t{flags}\n"
-        for rank, row in enumerate(rows, 1)
-    ).encode()
+    rows = entries or [{"text": "", "expected_utility": None, "position": ""}]
+    lines = []
+    for rank, row in enumerate(rows, 1):
+        expected = "" if row["expected_utility"] is None else row["expected_utility"]
+        cells = (decision.id, rank, row["text"], expected, row["position"], flags)
+        lines.append("\t".join(_one_line(str(cell)).replace("\t", " ") for cell in cells) + "\n")
+    return "".join(lines).encode()
+
+
+def _one_line(text: str) -> str:
+    """Only a fallback can hold a line break here: decided texts were checked with `unfit`."""
+    return text.replace("\n", " ")
 
 
 def unfit(item: CandidateList, format: str) -> str | None:

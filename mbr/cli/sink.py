@@ -26,7 +26,13 @@ class Sink:
         files = [path for path in (self._output, self._matrix) if path is not None]
         settings = {"signature": str(signature), "format": options.format, "top": options.top}
         settings |= {"on-error": options.on_error, "files": len(files)}
-        self._journal = Journal(files, settings, resume=options.resume, force=options.force) if files else None
+        # These change no decision, but perhaps the last digit of a score.
+        settings |= {name: getattr(options, name) for name in ("batch_tokens", "device", "threads", "backend")}
+        self._journal = (
+            Journal(files, settings, resume=options.resume, force=options.force, keep_on_error=self._output is not None)
+            if files
+            else None
+        )
         # A resumed run ends with the exit code of an uninterrupted one.
         self.failed_before = self._journal.last.failed if self._journal else 0
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import UsageError
+from candidates.errors import EnvironmentProblem, UsageError
 from mbr.utilities.base import MatrixUtility
 from mbr.utilities.ngrams import match_statistics, stacked, tokenised, word_ids
 
@@ -27,7 +27,10 @@ class Bleu(MatrixUtility):
         if tokenize not in BLEU.TOKENIZERS:
             raise UsageError(f"tokenizer {tokenize!r} is unknown; sacrebleu has {', '.join(BLEU.TOKENIZERS)}")
         self._tokenize = tokenize
-        self._tokenizer = BLEU(tokenize=tokenize).tokenizer
+        try:
+            self._tokenizer = BLEU(tokenize=tokenize).tokenizer
+        except Exception as exc:  # libraries and downloads that some of sacrebleu's tokenizers want
+            raise EnvironmentProblem(f"sacrebleu's tokenizer {tokenize!r} cannot be used here: {exc}") from exc
 
     def settings(self) -> dict[str, object]:
         return {"tok": self._tokenize}

@@ -36,7 +36,7 @@ class Pear(PairUtility):
         device: str = "auto",
         dtype: str = "float32",
         backend: str = "torch",
-        compute_type: str = "int8",
+        compute_type: str | None = None,
         batch_tokens: int | None = None,
         threads: int = 0,
     ) -> None:
@@ -51,7 +51,7 @@ class Pear(PairUtility):
             model, revision=revision, encoder=encoder, cache_dir=cache_dir, local_files_only=offline
         )
         self._model = checkpoint.name
-        self._precision = f"ct2-{compute_type}" if backend == "ct2" else dtype
+        self._precision = f"ct2-{compute_type or 'int8'}" if backend == "ct2" else dtype
         self.engine: Engine = Engine(
             checkpoint.network,
             checkpoint.tokenizer,

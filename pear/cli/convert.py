@@ -59,7 +59,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         else:
             save_checkpoint(checkpoint, written, origin=f"Converted from {checkpoint.name} by pear-convert.")
         difference = _largest_difference(checkpoint, load_checkpoint(written))
-        if difference > 1e-5:
+        if not difference <= 1e-5:  # so that NaN fails too
             raise ModelError(f"the converted checkpoint scores differently by {difference:.2g}; nothing was written")
         os.rename(written, target)
     console.info(f"wrote {target}; probe scores differ by at most {difference:.1g} from the original")

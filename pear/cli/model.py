@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from candidates.console import Console
+from candidates.errors import UsageError
 
 if TYPE_CHECKING:
     from pear.engine import Engine
@@ -25,7 +26,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     g.add_argument("--device", default="auto", help="auto, cpu, cuda, mps, or several: cuda:0,cuda:1")
     g.add_argument("--dtype", choices=("float32", "bf16", "fp16"), default="float32", help="of the encoder")
     g.add_argument("--backend", choices=("torch", "ct2"), default="torch", help="torch, or CTranslate2 on the CPU")
-    g.add_argument("--compute-type", choices=("float32", "int8"), default="int8", help="of the ct2 back-end")
+    g.add_argument("--compute-type", choices=("float32", "int8"), help="of the ct2 back-end (default: int8)")
     g.add_argument("--batch-tokens", type=int, metavar="N", help="padded tokens a batch (default: by device and model)")
     g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
     add_checkpoint_options(parser)
@@ -38,6 +39,8 @@ def open_engine(options: argparse.Namespace, console: Console) -> Engine:
     from pear.checkpoint import load_checkpoint
     from pear.engine import Engine
 
+    if options.threads is not None and options.threads < 1:
+        raise UsageError(f"--threads {options.threads} is not a positive number")
     if options.threads:
         torch.set_num_threads(options.threads)
     checkpoint = load_checkpoint(

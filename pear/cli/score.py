@@ -65,6 +65,10 @@ def command(argv: Sequence[str] | None = None) -> int:
         raise InputError(f"{options.input}: empty; expected a header such as src<TAB>mt_0<TAB>mt_1")
     header = first[1].split("\t")
     comparisons = _comparisons(header, options)
+    added_names = _new_columns(comparisons, options)
+    for name in added_names:
+        if name in header or added_names.count(name) > 1:
+            raise UsageError(f"the column {name!r} would stand twice in the output; rename it or name each system once")
     source = _column(header, "src", options.input)
     table = _cells(rows, header, options.input)
     totals = [0.0] * len(comparisons)
@@ -75,11 +79,11 @@ def command(argv: Sequence[str] | None = None) -> int:
             out = stack.enter_context(atomic_output(options.output, force=options.force))
         engine = stack.enter_context(open_engine(options, console))
         if not options.means:
-            _write(out, [*header, *_new_columns(comparisons, options)])
+            _write(out, [*header, *added_names])
         while block := list(islice(table, ROWS_AT_ONCE)):
             added: list[list[float]] = [[] for _ in block]
             for k, comparison in enumerate(comparisons):
-                forward, reverse = _score(engine, block, source, comparison, options.both, console)
+                forward, reverse = _score(engine, block, source, comparison, options.both, segments, console)
                 for row, (f, r) in enumerate(zip(forward, reverse, strict=True)):
                     combined = (f - r) / 2 if options.both else f
                     totals[k] += combined
@@ -135,6 +139,7 @@ def _score(
     source: int,
     comparison: Comparison,
     both: bool,
+    first_row: int,
     console: Console,
 ) -> tuple[list[float], list[float]]:
     """Scores in the order asked, and (with both) in the swapped order, else zeros."""
@@ -145,7 +150,7 @@ def _score(
     scores = engine.score(forward + reverse, progress=console.shows_progress)
     if not np.isfinite(scores).all():
         row = int(np.flatnonzero(~np.isfinite(scores))[0]) % len(block)
-        raise ModelError(f"the model returned a score that is not a number for the source {block[row][source]!r:.60}")
+        raise ModelError(f"the model returned a score that is not a number for row {first_row + row + 1}")
     values = scores.tolist()
     return values[: len(block)], values[len(block) :] or [0.0] * len(block)
 
@@ -162,7 +167,7 @@ def _column(header: list[str], name: str, path: str) -> int:
     if header.count(name) > 1:
         raise InputError(f"{path}: the header has the column {name!r} twice")
     if name not in header:
-        raise UsageError(f"{path}: no column {name!r}; the header has {', '.join(header)}")
+        raise UsageError(f"{path}: no column {name!r}; the header has {header!r:.300}")
     return header.index(name)
 
 

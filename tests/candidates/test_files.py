@@ -123,6 +123,7 @@ def test_wide_tsv_has_one_source_a_row(tmp_path: Path) -> None:
         ("source\tx\ns\ta\n", "no column candidate"),
         ("source\tcandidate\ns\n", "line 2: 1 cells, but the header has 2"),
         ("source\tcandidate\tcount\ns\ta\t-1\n", "line 2: count '-1'"),
+        ("source\tcandidate\tcount\ns\ta\t" + "9" * 5000, "line 2: count"),
         ("source\tcandidate\tlogprob\ns\ta\tx\n", "line 2: logprob 'x' is not a number"),
         ("id\tsource\tcandidate\n1\ts\ta\n1\tt\tb\n", "line 3: id '1' has two different sources"),
     ],
@@ -132,6 +133,19 @@ def test_a_tsv_that_does_not_fit_stops_at_the_first_bad_line(tmp_path: Path, con
     path.write_text(content)
     with pytest.raises(InputError, match=words):
         list(read_lists(path))
+
+
+def test_a_bad_list_in_a_tsv_or_moses_file_is_one_bad_record(tmp_path: Path) -> None:
+    (tmp_path / "l.tsv").write_text("source\tcandidate\tlogprob\ns\ta\tnan\nt\tb\t-1\n")
+    bad, good = read_lists(tmp_path / "l.tsv")
+    assert isinstance(bad, BadRecord)
+    assert "l.tsv, lines 2 to 2: segment 0" in str(bad.error)
+    assert texts(good) == ("b",)
+    (tmp_path / "s").write_text("s\nt\n")
+    (tmp_path / "l.nbest").write_text("0 ||| a ||| ||| nan\n1 ||| b ||| ||| -1\n")
+    bad, good = read_lists(tmp_path / "l.nbest", sources=tmp_path / "s")
+    assert isinstance(bad, BadRecord)
+    assert texts(good) == ("b",)
 
 
 def test_parallel_lines(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_list_without_candidates_is_refused_by_name() -> None:
         (Candidate("a", None, 0), "positive whole number"),
         (Candidate("a\ud800"), r"lone surrogate \\ud800"),
         (Candidate("a", None, True), "positive whole number"),
-        (Candidate(3), "expected a text, found 3"),  # type: ignore[arg-type]
+        (Candidate(3), "expected a text, found int"),  # type: ignore[arg-type]
     ],
 )
 def test_unusable_candidates_are_refused(entry: Candidate, words: str) -> None:

@@ -233,6 +233,29 @@ TROUBLE: list[tuple[str, bytes | None, tuple[str, ...], int, str]] = [
         "cuda:9",
     ),
     ("python in the configuration", line('["a"]'), ("--config", "evil.yaml"), 3, "not plain YAML"),
+    ("a huge count", line('[{"text": "a", "count": 1' + "0" * 400 + "}]"), (), 3, "reasonable size"),
+    ("a huge log-probability", line('[{"text": "a", "logprob": 1' + "0" * 400 + "}]"), (), 3, "not a finite number"),
+    ("a number for a source", b'{"source": 5, "candidates": ["a"]}\n', (), 3, "expected a text, found int"),
+    ("no threads", line('["a"]'), ("--threads", "0"), 2, "--threads 0"),
+    ("an output without a name", line('["a"]'), ("-o", ""), 2, "needs a name"),
+    ("one file for two outputs", line('["a"]'), ("-o", "x.npz", "--matrix", "x.npz"), 2, "the same file"),
+    (
+        "batches of nothing",
+        line('["a"]'),
+        ("--utility", "pear", "--model", "OURS", "--batch-tokens", "0"),
+        2,
+        "batch_tokens 0",
+    ),
+    (
+        "dtype for ct2",
+        line('["a"]'),
+        ("--utility", "pear", "--model", "OURS", "--backend", "ct2", "--dtype", "bf16"),
+        2,
+        "ct2",
+    ),
+    ("a tokenizer that is not here", line('["a"]'), ("--utility", "bleu", "--tokenize", "ja-mecab"), 6, "ja-mecab"),
+    ("a configuration with a bad date", line('["a"]'), ("--config", "date.yaml"), 3, "not plain YAML"),
+    ("a configuration without a name", line('["a"]'), ("--config",), 2, "expected one argument"),
     ("unknown configuration key", line('["a"]'), ("--config", "odd.yaml"), 2, "unknown option 'speed'"),
 ]
 
@@ -252,6 +275,7 @@ def test_trouble_has_a_message_and_an_exit_code(
         (tmp_path / "l.jsonl").write_bytes(content)
     (tmp_path / "evil.yaml").write_text("utility: !!python/object/apply:os.system ['touch pwned']\n")
     (tmp_path / "odd.yaml").write_text("speed: 9\n")
+    (tmp_path / "date.yaml").write_text("seed: 2020-13-45\n")
     words = tuple(str(ours) if word == "OURS" else word for word in words)
     result = run("mbr-decode", *CHRF, *words)
     assert result.returncode == code, result.stderr
@@ -366,3 +390,49 @@ def test_signals_have_their_exit_codes(tmp_path: Path, sent: signal.Signals, cod
 
 def test_nbest_one_reminds_mbrs_users_of_top(run: Run, lists: Path) -> None:
     assert "mbrs's --nbest is --top here" in run("mbr-decode", *CHRF, "--nbest", "1").stderr
+
+
+def test_a_fallback_stays_on_its_line(run: Run, tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "l.jsonl", [{"id": "x\ty\nz", "source": "s", "candidates": ["a\nb\tc", "d"]}])
+    text = run("mbr-decode", *CHRF, "--on-error", "fallback")
+    assert (text.returncode, text.stdout) == (1, "a b\tc\n")
+    tsv = run("mbr-decode", *CHRF, "--on-error", "fallback", "--format", "tsv")
+    assert tsv.stdout.splitlines()[1] == "x y z\t1\ta b c\t\t0\tfallback,error"
+
+
+def test_seed_zero_is_a_seed(run: Run, lists: Path, ours: Path, tmp_path: Path) -> None:
+    words = ("mbr-decode", "--model", ours, "--device", "cpu", "--candidates", "l.jsonl", "-o", "out.txt", "--seed")
+    assert "|seed:0|" in run(*words, "0").stderr
+    assert "seed: 0\n" in (tmp_path / "out.txt.run.yaml").read_text()
+    assert run(*words, str(10**30), "--force").returncode == 0
+
+
+def test_closed_streams_do_not_crash_it(lists: Path) -> None:
+    program = Path(sys.executable).with_name("mbr-decode")
+    for closed, code in ((">&-", 0), ("2>&-", 0), ("<&-", 0)):
+        command = ["bash", "-c", f"{program} {' '.join(CHRF)} {closed}"]
+        result = subprocess.run(command, capture_output=True, text=True, cwd=lists.parent, check=False)
+        assert result.returncode == code, (closed, result.stderr)
+        assert "Traceback" not in result.stderr
+
+
+def test_a_run_that_keeps_only_matrices_leaves_nothing_behind_when_it_fails(run: Run, tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "l.jsonl", [*RECORDS * 200, {"source": "s", "candidates": []}])
+    assert run("mbr-decode", *CHRF, "--matrix", "m.npz").returncode == 3
+    assert os.listdir(tmp_path) == ["l.jsonl"]
+    assert run("mbr-decode", *CHRF, "--matrix", "m.npz", "--on-error", "skip").returncode == 1
+    assert sorted(os.listdir(tmp_path)) == ["l.jsonl", "m.npz"]
+
+
+def test_trouble_while_publishing_keeps_its_own_story(run: Run, tmp_path: Path) -> None:
+    """The matrices fit as they grow, but not as the file they end up in."""
+    write_jsonl(tmp_path / "l.jsonl", RECORDS * 20)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    result = run("mbr-decode", *CHRF, "--matrix", "m.npz", "-o", "out.txt", preexec_fn=limit)
+    assert result.returncode == 5, result.stderr
+    assert "no space left" in result.stderr
+    assert not (tmp_path / "out.txt").exists()
+    assert run("mbr-decode", *CHRF, "--matrix", "m.npz", "-o", "out.txt", "--resume").returncode == 0

@@ -264,3 +264,27 @@ def test_the_package_is_its_public_names() -> None:
     assert set(mbr.__all__) <= {*dir(mbr), *mbr._HOMES}
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = mbr.nothing
+
+
+def test_a_matrix_of_the_wrong_shape_is_a_model_error() -> None:
+    class Wrong(MatrixUtility):
+        name = "wrong"
+
+        def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> Any:
+            return [[1.0]]
+
+    with pytest.raises(ModelError, match="returned a matrix"):
+        rerank("s", ["a", "b"], Wrong())
+
+
+def test_one_text_is_not_a_sequence_of_candidates() -> None:
+    with pytest.raises(InputError, match="found one text"):
+        rerank("s", "abc", "chrf")
+
+
+def test_the_expected_number_of_passes_is_the_real_one() -> None:
+    item = CandidateList.of("s", ["a", "b", "c", "a"])
+    for utility in (Exact(), get_utility("chrf")):
+        decoder = Decoder(utility, STRATEGIES[utility.default_strategy])
+        ((decision,),) = decoder.windows([item])
+        assert decision.passes == decoder.passes(item)

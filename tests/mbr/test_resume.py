@@ -111,7 +111,7 @@ def test_pear_scores_are_the_same_to_the_bit_after_a_kill(tmp_path: Path, ours: 
 @pytest.fixture
 def interrupted(tmp_path: Path) -> Path:
     """A run killed after its first commit."""
-    make_lists(tmp_path / "l.jsonl", 5000)
+    make_lists(tmp_path / "l.jsonl", 8000)
     process = subprocess.Popen(command(tmp_path, "out", "--utility", "chrf"))
     progress = tmp_path / "out.progress"
     while not progress.exists() or progress.read_bytes().count(b"\n") < 2:
@@ -148,7 +148,16 @@ def test_an_input_that_changed_is_noticed(interrupted: Path, run: Run) -> None:
 
 
 def test_a_torn_progress_line_and_a_longer_partial_file_are_cut_back(interrupted: Path) -> None:
-    """What a power cut may leave: half a record in the journal, bytes beyond the last commit in the file."""
+    """What a power cut may leave, twice: half a record in the journal, bytes beyond the last commit in the file."""
+    for cut in (1, 2):
+        with (interrupted / "out.progress").open("ab") as stream:
+            stream.write(b'{"segments": 999999, "si')
+        process = subprocess.Popen(command(interrupted, "out", "--utility", "chrf", "--resume"))
+        while (interrupted / "out.progress").read_bytes().count(b"\n") < 2 + cut:
+            assert process.poll() is None, "it finished before it could be killed"
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
     with (interrupted / "out.progress").open("ab") as stream:
         stream.write(b'{"segments": 999999, "si')
     with (interrupted / "out.partial").open("ab") as stream:
@@ -186,3 +195,26 @@ def test_a_kill_between_publishing_and_cleaning_up_is_a_finished_run(run: Run, t
     (tmp_path / "out.npz.partial").write_bytes(b"packed")
     assert run("mbr-decode", *words).returncode == 1
     assert sorted(os.listdir(tmp_path)) == ["l.jsonl", "out", "out.npz", "out.run.yaml"]
+
+
+def test_two_processes_do_not_write_one_output(interrupted: Path, run: Run) -> None:
+    words = command(interrupted, "out", "--utility", "chrf", "--resume")
+    first = subprocess.Popen(words)
+    while (interrupted / "out.progress").read_bytes().count(b"\n") < 3:
+        assert first.poll() is None
+        time.sleep(0.02)
+    second = run("mbr-decode", *words[1:])
+    first.kill()
+    first.wait()
+    assert second.returncode == 2
+    assert "another process is writing" in second.stderr
+
+
+def test_files_of_others_beside_the_output_stay(run: Run, tmp_path: Path) -> None:
+    make_lists(tmp_path / "l.jsonl", 10)
+    mine = [".out.mine.tmp", f".out.{os.getpid()}.tmp", ".out.txt.1.tmp"]
+    for name in mine:
+        (tmp_path / name).touch()
+    (tmp_path / ".out.999999999.tmp").touch()
+    run("mbr-decode", *command(tmp_path, "out", "--utility", "chrf")[1:])
+    assert sorted(name for name in os.listdir(tmp_path) if name.endswith(".tmp")) == sorted(mine)

@@ -14,7 +14,7 @@ import torch
 from benchmarks.random_pear import random_checkpoint
 from candidates.errors import InputError, ModelError
 from pear.agreement import PROBES
-from pear.checkpoint import load_checkpoint, save_checkpoint, save_released
+from pear.checkpoint import fingerprint, load_checkpoint, save_checkpoint, save_released
 from pear.engine import Engine
 from pear.model import HeadConfig
 
@@ -208,3 +208,49 @@ def test_an_existing_folder_is_not_overwritten(checkpoint: Any, ours: Path) -> N
 def test_a_revision_of_a_local_path_makes_no_sense(ours: Path) -> None:
     with pytest.raises(ModelError, match="belongs to a hub model"):
         load_checkpoint(ours, revision="main")
+
+
+def test_code_beside_a_checkpoint_is_never_run(ours: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(ours, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["model_type"] = "unheard-of"
+    config["auto_map"] = {"AutoConfig": "conf.Evil", "AutoModel": "conf.Evil"}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "conf.py").write_text(f"open({str(tmp_path / 'pwned')!r}, 'w')\nclass Evil: pass\n")
+    with pytest.raises(ModelError, match="cannot build the encoder|broken"):
+        load_checkpoint(folder)
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_checkpoint_without_its_vocabulary_is_refused(ours: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(ours, folder, ignore=shutil.ignore_patterns("tokenizer.json", "*.model"))
+    with pytest.raises(ModelError, match="tokenizer"):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"hidden_sizes": "abc"}, {"hidden_sizes": [-1]}, {"dropout": "x"}, {"activations": 5}, {"score_alpha": "x"}],
+)
+def test_nonsense_in_the_hyper_parameters_is_a_model_error(broken: Path, settings: dict[str, Any]) -> None:
+    with pytest.raises(ModelError):
+        load_checkpoint(rewrite(broken, lambda c: c["hyper_parameters"].update(settings)))
+
+
+def test_a_released_folder_may_hold_other_files(broken: Path) -> None:
+    (broken / "config.json").write_text("{}")
+    load_checkpoint(broken)
+
+
+def test_every_weight_and_the_tokenizer_are_in_the_name(checkpoint: Any, released: Path) -> None:
+    before = fingerprint(checkpoint.network, checkpoint.tokenizer)
+    weight = next(checkpoint.network.encoder.parameters())
+    with torch.no_grad():
+        weight[-1, -1] += 1
+        try:
+            assert fingerprint(checkpoint.network, checkpoint.tokenizer) != before
+        finally:
+            weight[-1, -1] -= 1
+    assert fingerprint(checkpoint.network, lambda texts: {"input_ids": [[0]] * len(texts)}) != before

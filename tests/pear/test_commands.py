@@ -83,6 +83,9 @@ def test_several_systems_against_one_anchor(run: Run, tmp_path: Path, ours: Path
         (b"src\tmt_0\tmt_1\na\tb\t\xff\n", (), 3, "line 2, byte 5: 0xff"),
         (b"src\tmt_0\tmt_1\tsrc\na\tb\tc\td\n", (), 3, "the column 'src' twice"),
         (b"src\tA\n", ("--systems", "A", "B"), 2, "no column 'ref'"),
+        (b"src\tA\tref\n", ("--systems", "A", "A"), 2, "would stand twice"),
+        (b"src\tmt_0\tmt_1\tpear_score\n", (), 2, "would stand twice"),
+        (b"src\tmt_0\tmt_1\n", ("--threads", "-1"), 2, "--threads -1"),
     ],
 )
 def test_trouble_has_a_message_and_an_exit_code(
@@ -124,3 +127,15 @@ def test_allow_pickle_is_the_only_way_to_load_a_program(run: Run, released: Path
     assert not (tmp_path / "folder").exists()
     assert run("pear-convert", "odd", "folder", "--allow-pickle").returncode == 0
     assert load_checkpoint(tmp_path / "folder").name.split("@")[1] == load_checkpoint(released).name.split("@")[1]
+
+
+def test_nan_weights_are_not_converted(run: Run, released: Path, tmp_path: Path) -> None:
+    import torch
+
+    shutil.copytree(released, tmp_path / "nan")
+    file = tmp_path / "nan" / "checkpoints" / "model.ckpt"
+    content = torch.load(file, weights_only=True)
+    content["state_dict"]["span_proj.0.bias"][:] = float("nan")
+    torch.save(content, file)
+    assert run("pear-convert", "nan", "folder").returncode == 4
+    assert not (tmp_path / "folder").exists()

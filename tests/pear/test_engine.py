@@ -13,7 +13,8 @@ import torch
 from benchmarks.random_pear import CORPUS, random_checkpoint
 from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
 from pear.agreement import PROBES, Triple
-from pear.engine import Engine
+from pear.backends import cache_folder
+from pear.engine import Engine, _Queue
 from pear.serialize import TokenStore, lay_out, share_budget
 
 
@@ -203,7 +204,10 @@ def test_truncation_is_known(engine: Any) -> None:
     ("options", "error"),
     [
         ({"device": "cuda:7"}, EnvironmentProblem),
-        ({"device": "toaster"}, EnvironmentProblem),
+        ({"device": "toaster"}, UsageError),
+        ({"device": "meta"}, UsageError),
+        ({"backend": "ct2", "dtype": "bf16"}, UsageError),
+        ({"compute_type": "int8"}, UsageError),
         ({"dtype": "float8"}, UsageError),
         ({"backend": "onnx"}, UsageError),
         ({"backend": "ct2", "compute_type": "int4"}, UsageError),
@@ -220,3 +224,24 @@ def test_a_closed_engine_says_so(checkpoint: Any) -> None:
         pass
     with pytest.raises(UsageError, match="closed"):
         engine.score(PROBES)
+
+
+def test_a_damaged_converted_model_is_converted_again(checkpoint: Any) -> None:
+    Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="float32")
+    for file in (cache_folder() / "ct2").glob("*/model.bin"):
+        file.write_bytes(b"")
+    Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="float32")
+
+
+def test_the_budget_never_grows_back_after_out_of_memory() -> None:
+    queue = _Queue(np.full(64, 10), 320)
+    first, second = queue.take(), queue.take()
+    assert first is not None
+    assert second is not None
+    queue.put_back(first, MemoryError())
+    smaller = queue.take()
+    assert smaller is not None
+    queue.put_back(smaller, MemoryError())
+    assert queue.budget == 80
+    queue.put_back(second, MemoryError())
+    assert queue.budget == 80
