@@ -1,0 +1,78 @@
+"""What the documentation shows is what happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import ROOT, Run
+
+SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_links_lead_somewhere() -> None:
+    for file in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", file.read_text(encoding="utf-8")):
+            assert (file.parent / target).exists(), f"{file.name} links to {target}"
+
+
+def test_the_python_of_the_api_page_runs(tmp_path: Path, ours: Path) -> None:
+    shutil.copytree(ours, tmp_path / "pear-folder")
+    shutil.copy(SAMPLE, tmp_path / "lists.jsonl")
+    (code,) = re.findall(r"```python\n(.*?)```", page("docs/api.md"), re.DOTALL)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_the_python_of_the_readme_gives_what_it_says() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", page("README.md"), re.DOTALL)
+    *lines, last = code.strip().split("\n")
+    expression, said = last.split("#")
+    result = subprocess.run(
+        [sys.executable, "-c", "\n".join([*lines, f"print(repr({expression}))"])],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout.strip() == said.strip()
+
+
+def test_the_plug_in_of_the_utilities_page_works(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", page("docs/utilities.md"), re.DOTALL)
+    (tmp_path / "shorter.py").write_text(code)
+    program = 'import mbr, shorter; print(mbr.rerank("s", ["abc", "a", "ab"], shorter.Shorter()).text)'
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+    )
+    assert result.stdout == "a\n"
+
+
+def test_the_record_shown_for_mbr_decode_is_a_real_one(run: Run) -> None:
+    shown = json.loads(re.findall(r"```json\n(.*?)```", page("docs/mbr-decode.md"), re.DOTALL)[0])
+    result = run("mbr-decode", "--utility", "chrf", "--candidates", SAMPLE, "--format", "jsonl")
+    assert shown in [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_the_demo_shows_what_the_readme_shows() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "benchmarks.demo"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    (shown,) = re.findall(r"make demo` prints.*?```text\n(.*?)```", page("README.md"), re.DOTALL)
+    for line in filter(None, shown.splitlines()):
+        assert line in result.stdout.splitlines()
+
+
+def test_the_picture_is_up_to_date() -> None:
+    from benchmarks.picture import draw
+
+    record = json.loads(SAMPLE.read_text(encoding="utf-8").splitlines()[1])
+    assert draw(record["source"], record["candidates"]) == page("docs/matrix.svg")
