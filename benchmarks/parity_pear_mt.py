@@ -49,10 +49,10 @@ def triples(count: int = 300) -> list[Triple]:
     draw = random.Random(0)
     chosen = [*PROBES, *((draw.choice(ODD), draw.choice(ODD), draw.choice(ODD)) for _ in range(40))]
     for case in range(8):
-        sides = [900 if case >> side & 1 else 6 for side in range(3)]
-        chosen += [tuple(long_text(words, 3 * case + side) for side, words in enumerate(sides))]  # type: ignore[list-item]
-        middle = [170 + 40 * (case >> side & 1) for side in range(3)]
-        chosen += [tuple(long_text(words, 50 + 3 * case + side) for side, words in enumerate(middle))]  # type: ignore[list-item]
+        far, near = ([many if case >> side & 1 else few for side in range(3)] for few, many in ((6, 900), (170, 210)))
+        for lengths, seed in ((far, 3 * case), (near, 50 + 3 * case)):
+            source, a, b = (long_text(words, seed + side) for side, words in enumerate(lengths))
+            chosen.append((source, a, b))
     while len(chosen) < count:
         chosen.append((draw.choice(CORPUS), draw.choice(CORPUS), long_text(draw.randint(1, 40), len(chosen))))
     return chosen

@@ -6,7 +6,8 @@
 """
 
 from candidates.errors import MbrError
-from candidates.files import BadRecord, Record, read_lists, write_lists
+from candidates.files import BadRecord, Record, read_lists
 from candidates.lists import Candidate, CandidateList
+from candidates.writing import write_lists
 
 __all__ = ["BadRecord", "Candidate", "CandidateList", "MbrError", "Record", "read_lists", "write_lists"]

@@ -336,7 +336,7 @@ def _tokenizer(folder: Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         probe = tokenizer(PROBES[0][0])["input_ids"][1:-1]
-    except (OSError, ValueError, TypeError, KeyError, ImportError) as exc:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as exc:
         raise ModelError(f"{folder}: cannot load the tokenizer: {exc}") from exc
     # Without its vocabulary file a tokenizer may still load, and read every text as unknown.
     if not probe or set(probe) <= {tokenizer.unk_token_id}:

@@ -8,7 +8,7 @@ Complexity: O(T log T) for T tokens in all texts, then N * M * F multiplications
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -123,9 +123,9 @@ class _Features:
         return result
 
 
-def tokenised(texts: Sequence[str], tokenizer: object) -> list[list[str]]:
+def tokenised(texts: Sequence[str], tokenizer: Callable[[str], str]) -> list[list[str]]:
     """Words of each text as a sacrebleu tokenizer splits it."""
-    return [tokenizer(text.rstrip()).split() for text in texts]  # type: ignore[operator]
+    return [tokenizer(text.rstrip()).split() for text in texts]
 
 
 def stacked(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:

@@ -6,10 +6,14 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from candidates.console import Console, Parser, add_message_options
 from candidates.errors import ModelError, UsageError
-from pear.cli.model import add_checkpoint_options
+from pear.cli.model import add_checkpoint_options, open_checkpoint
+
+if TYPE_CHECKING:
+    from pear.checkpoint import Checkpoint
 
 QUICK_START = """\
 quick start:
@@ -43,14 +47,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         raise UsageError(f"{target} exists; give the name of a new folder")
     from pear.checkpoint import load_checkpoint, save_checkpoint, save_released
 
-    checkpoint = load_checkpoint(
-        options.model,
-        revision=options.revision,
-        encoder=options.encoder,
-        cache_dir=options.cache_dir,
-        local_files_only=options.offline,
-        allow_pickle=options.allow_pickle,
-    )
+    checkpoint = open_checkpoint(options, allow_pickle=options.allow_pickle)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
         written = Path(scratch, target.name)
@@ -66,14 +63,11 @@ def command(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _largest_difference(before: object, after: object) -> float:
+def _largest_difference(before: Checkpoint, after: Checkpoint) -> float:
     import numpy as np
 
     from pear.agreement import PROBES
-    from pear.checkpoint import Checkpoint
     from pear.engine import Engine
 
-    assert isinstance(before, Checkpoint)
-    assert isinstance(after, Checkpoint)
     scores = [Engine(c.network, c.tokenizer, device="cpu").score(PROBES) for c in (before, after)]
     return float(np.abs(scores[0] - scores[1]).max())

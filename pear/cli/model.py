@@ -9,6 +9,7 @@ from candidates.console import Console
 from candidates.errors import UsageError
 
 if TYPE_CHECKING:
+    from pear.checkpoint import Checkpoint
     from pear.engine import Engine
 
 
@@ -32,24 +33,30 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add_checkpoint_options(parser)
 
 
+def open_checkpoint(options: argparse.Namespace, *, allow_pickle: bool = False) -> Checkpoint:
+    from pear.checkpoint import load_checkpoint
+
+    return load_checkpoint(
+        options.model,
+        revision=options.revision,
+        encoder=options.encoder,
+        cache_dir=options.cache_dir,
+        local_files_only=options.offline,
+        allow_pickle=allow_pickle,
+    )
+
+
 def open_engine(options: argparse.Namespace, console: Console) -> Engine:
     """The engine these options describe, with its notes told to the user."""
     import torch
 
-    from pear.checkpoint import load_checkpoint
     from pear.engine import Engine
 
     if options.threads is not None and options.threads < 1:
         raise UsageError(f"--threads {options.threads} is not a positive number")
     if options.threads:
         torch.set_num_threads(options.threads)
-    checkpoint = load_checkpoint(
-        options.model,
-        revision=options.revision,
-        encoder=options.encoder,
-        cache_dir=options.cache_dir,
-        local_files_only=options.offline,
-    )
+    checkpoint = open_checkpoint(options)
     engine = Engine(
         checkpoint.network,
         checkpoint.tokenizer,
