@@ -85,9 +85,14 @@ def random_checkpoint(
     model_type: str = "xlm-roberta",
     max_tokens: int = 512,
     head: HeadConfig | None = None,
+    attention_gain: float = 1.0,
     seed: int = 1,
 ) -> Checkpoint:
-    """A PEAR with random weights, the same for the same arguments on every machine."""
+    """A PEAR with random weights, the same for the same arguments on every machine.
+
+    Many random layers average all tokens into one vector, and scores no longer differ; a small `attention_gain`
+    keeps tokens apart.
+    """
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     (write_bert_tokenizer if model_type == "bert" else write_tokenizer)(scratch)
@@ -104,15 +109,17 @@ def random_checkpoint(
         type_vocab_size=1,
     )
     network = PearNetwork(AutoModel.from_config(config, add_pooling_layer=False), head or HeadConfig())
-    draw_weights(network, seed)
+    draw_weights(network, seed, attention_gain)
     return Checkpoint(network.eval(), tokenizer, "random")
 
 
-def draw_weights(network: Any, seed: int) -> None:
+def draw_weights(network: Any, seed: int, attention_gain: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in sorted(network.named_parameters()):
             noise = torch.randn(weight.shape, generator=generator)
+            if "attention.output.dense" in name:
+                noise *= attention_gain
             if name.endswith("_alpha_raw"):
                 weight.fill_(1.0)
             elif "norm" in name.lower() or "span_proj.2" in name:

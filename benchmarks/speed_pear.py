@@ -184,7 +184,7 @@ def main() -> int:
         root = WORK / f"speed-{model.replace(' ', '')}"
         for folder in (root, root.with_name(root.name + "-scratch")):
             shutil.rmtree(folder, ignore_errors=True)
-        write_random_released(root, **shape)
+        write_random_released(root, attention_gain=0.1, **shape)
         if not options.choices:
             reached += [measure(model, duplicates, options.repeats) for duplicates in (True, False)]
         print(f"\n{model}, random weights:")
