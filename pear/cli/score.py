@@ -47,7 +47,7 @@ def parser() -> Parser:
     g = p.add_argument_group("what to compare")
     g.add_argument("--both", action="store_true", help="score both orders and combine them: half their difference")
     g.add_argument("--systems", nargs="+", metavar="COLUMN", help="columns of systems to score against the anchor")
-    g.add_argument("--anchor", default="ref", metavar="COLUMN", help="column the systems are compared with")
+    g.add_argument("--anchor", metavar="COLUMN", help="column the systems are compared with (default: ref)")
     g.add_argument("--means", action="store_true", help="print only the mean score per system")
     add_model_options(p)
     add_message_options(p)
@@ -107,8 +107,10 @@ def _comparisons(header: list[str], options: argparse.Namespace) -> list[Compari
         return _column(header, name, options.input)
 
     if options.systems:
-        anchor = column(options.anchor)
+        anchor = column(options.anchor or "ref")
         return [Comparison(name, column(name), anchor, f"pear_{name}") for name in options.systems]
+    if options.anchor:
+        raise UsageError("--anchor goes with --systems, which names the columns to compare with it")
     if "mt_0" in header or "mt_1" in header:
         return [Comparison("mt_0 against mt_1", column("mt_0"), column("mt_1"), "pear_score")]
     if "mt" in header:

@@ -83,6 +83,7 @@ def test_several_systems_against_one_anchor(run: Run, tmp_path: Path, ours: Path
         (b"src\tmt_0\tmt_1\na\tb\t\xff\n", (), 3, "line 2, byte 5: 0xff"),
         (b"src\tmt_0\tmt_1\tsrc\na\tb\tc\td\n", (), 3, "the column 'src' twice"),
         (b"src\tA\n", ("--systems", "A", "B"), 2, "no column 'ref'"),
+        (b"src\tmt\tref\n", ("--anchor", "ref"), 2, "--anchor goes with --systems"),
         (b"src\tA\tref\n", ("--systems", "A", "A"), 2, "would stand twice"),
         (b"src\tmt_0\tmt_1\tpear_score\n", (), 2, "would stand twice"),
         (b"src\tmt_0\tmt_1\n", ("--threads", "-1"), 2, "--threads -1"),
