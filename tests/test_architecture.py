@@ -30,7 +30,6 @@ MBR_LAYERS = [
     "pool",
     "pipeline",
     "estimate",
-    "journal",
     "cli",
 ]
 

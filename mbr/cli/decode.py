@@ -119,7 +119,7 @@ def parser() -> Parser:
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    from mbr.cli.config import with_config
+    from candidates.config import with_config
 
     p = parser()
     options = p.parse_args(with_config(p, sys.argv[1:] if argv is None else argv))
@@ -185,8 +185,8 @@ def _check(options: argparse.Namespace, console: Console) -> None:
 
 def _code_of_finished_run(options: argparse.Namespace, console: Console) -> int | None:
     """A finished run with the same options, asked to resume, ends as it did; nothing is loaded for it."""
-    from mbr.cli.config import finished_with
-    from mbr.journal import was_interrupted
+    from candidates.config import finished_with
+    from candidates.journal import was_interrupted
 
     output = Path(options.output)
     if was_interrupted([output, *([Path(options.matrix)] if options.matrix else [])]):

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mbr.cli.config import save_config
+from candidates.config import save_config
 from mbr.decide import Decision
-from mbr.journal import Journal, publish_as_is
+from candidates.journal import Journal, publish_as_is
 from mbr.matrix import publish_matrices
 from mbr.signature import Signature
 

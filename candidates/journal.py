@@ -14,8 +14,10 @@ import hashlib
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
@@ -58,7 +60,8 @@ class Journal:
         self._partials = [partial_path(path) for path in files]
         self._progress_path = progress_path(files[0])
         self._digest = hashlib.blake2b(digest_size=16)
-        self._read = 0  # segments read so far, all of them in the digest
+        # Of the input up to each segment that was read but not yet written: a generator reads ahead.
+        self._digests: deque[str] = deque()
         self._streams: list[IO[bytes]] = []
         self._finishing = False
         self._keep = keep_on_error
@@ -113,21 +116,25 @@ class Journal:
 
     def skip_done(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items not yet done. Those done before are read again and must be the same as then."""
+        return islice(self.checked(items), self.last.segments, None)
+
+    def checked(self, items: Iterable[Item]) -> Iterator[Item]:
+        """All items; those done before must be the same as then, which shows when the last of them is read."""
         done = self.last
+        read = 0
         for item in items:
             self._digest.update(repr(item).encode("utf-8", "surrogatepass"))
-            self._read += 1
-            if self._read > done.segments:
-                yield item
-            elif self._read == done.segments and self._digest.hexdigest() != done.digest:
+            read += 1
+            if read > done.segments:
+                self._digests.append(self._digest.hexdigest())
+            elif read == done.segments and self._digest.hexdigest() != done.digest:
                 raise InputError(
                     f"the first {done.segments} segments of the input changed since the interrupted run; give --force "
                     "instead of --resume to start anew"
                 )
-        if self._read < done.segments:
-            raise InputError(
-                f"the input has {self._read} segments, but {done.segments} were done before; did it change?"
-            )
+            yield item
+        if read < done.segments:
+            raise InputError(f"the input has {read} segments, but {done.segments} were done before; did it change?")
 
     @property
     def failed(self) -> int:
@@ -136,14 +143,14 @@ class Journal:
 
     def write(self, chunks: list[bytes], segments: int, failed: int = 0) -> None:
         """Append to each file what belongs to the next `segments` items, and commit if it is time."""
-        done = self._written.segments + segments
-        if done != self._read:
-            raise RuntimeError(f"{self._read} segments were read, but {done} written; they must go in step")
+        digest = self._written.digest
+        for _ in range(segments):
+            digest = self._digests.popleft()
         with disk_errors(self.files[0]):
             for stream, chunk in zip(self._streams, chunks, strict=True):
                 stream.write(chunk)
         sizes = [size + len(chunk) for size, chunk in zip(self._written.sizes, chunks, strict=True)]
-        self._written = Commit(done, self._written.failed + failed, sizes, self._digest.hexdigest())
+        self._written = Commit(self._written.segments + segments, self._written.failed + failed, sizes, digest)
         if time.monotonic() - self._committed_at >= self._seconds:
             self.commit()
 

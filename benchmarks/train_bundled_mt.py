@@ -1,0 +1,37 @@
+"""Train the bundled English-German model: what made the files in candidates/bundled/en-de.
+
+    python -m benchmarks.train_bundled_mt --data ../shared/data/tatoeba/deu-eng.tsv.gz
+
+Goes on from its last checkpoint when started again, and writes the model to `benchmarks/work/en-de/model` at the
+end; `benchmarks.candidates --model benchmarks/work/en-de/model` measures it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from benchmarks.peers import WORK
+from candidates.training.export import write_translator
+from candidates.training.loop import Recipe, train
+from candidates.training.split import read_pairs
+
+RECIPE = Recipe(steps=5000)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="English-German pairs, tab-separated")
+    parser.add_argument("--work", type=Path, default=WORK / "en-de", help="folder of checkpoint, log and model")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    pairs, dev = read_pairs(options.data, "train"), read_pairs(options.data, "dev")
+    model = train(RECIPE, pairs, dev, options.work)
+    write_translator(model, options.work / "sentencepiece.model", options.work / "model")
+
+
+if __name__ == "__main__":
+    main()
