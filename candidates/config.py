@@ -10,10 +10,11 @@ from typing import Any
 import yaml
 
 from candidates.errors import InputError, UsageError
+from candidates.journal import was_interrupted
 from candidates.text import atomic_output
 
 # How to go about a run, not what to compute: left out of the saved configuration.
-TRANSIENT = ("config", "resume", "force", "dry_run", "quiet", "log_format", "list_utilities", "help")
+TRANSIENT = ("config", "resume", "force", "dry_run", "quiet", "log_format", "list_utilities", "help", "convert")
 
 
 def with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
@@ -33,11 +34,11 @@ def save_config(output: Path, options: argparse.Namespace, signature: str, faile
         stream.write(f"# {signature}\n# {failed} segments failed\n{_resolved(options)}".encode())
 
 
-def finished_with(output: Path, options: argparse.Namespace) -> int | None:
+def finished_with(output: Path, options: argparse.Namespace, others: Sequence[Path]) -> int | None:
     """How many segments failed in the finished run with these options; None where there is no such run."""
     path = config_path(output)
-    files = [output, path, *([Path(options.matrix)] if options.matrix else [])]
-    if not all(file.is_file() for file in files):
+    files = [output, *others]
+    if was_interrupted(files) or not all(file.is_file() for file in (*files, path)):
         return None
     _, failed, settings = (path.read_text(encoding="utf-8") + "\n\n").split("\n", 2)
     if settings.rstrip("\n") != _resolved(options).rstrip("\n"):

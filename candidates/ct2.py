@@ -137,8 +137,8 @@ class Ct2Generator(Generator):
     def _lists(self, start: int, sources: list[str]) -> list[Record]:
         cuts = [split_sentences(source) if self._split else [source] for source in sources]
         units = [
-            Unit(self._encode(sentence, start + place), start + place)
-            for place, sentences in enumerate(cuts)
+            Unit(self.fitted(self._tokenizer.encode(sentence), self._tokenizer.end, self._positions, id), id)
+            for id, sentences in enumerate(cuts, start)
             for sentence in sentences
             if sentence.strip()
         ]
@@ -147,21 +147,9 @@ class Ct2Generator(Generator):
         for unit, candidates in zip(units, method(start, units) if units else [], strict=True):
             lists.setdefault(unit.id, []).append(candidates)
         return [
-            blank(source, id) or CandidateList.of(source, join_candidates(lists[id]), id=id)
+            blank(source, id, self.settings.nbest) or CandidateList.of(source, join_candidates(lists[id]), id=id)
             for id, source in enumerate(sources, start)
         ]
-
-    def _encode(self, text: str, id: int) -> list[str]:
-        tokens = self._tokenizer.encode(text)
-        if self._positions is not None and len(tokens) >= self._positions:
-            room = self._positions - 2  # for end tokens, the tokenizer's or CTranslate2's
-            self.notices.append(
-                f"segment {id}: {len(tokens)} tokens, but the model reads {self._positions}; its end is left "
-                "untranslated (--split-sentences translates it piece by piece)"
-            )
-            last = tokens[-1:] if tokens[-1] == self._tokenizer.end else []
-            return tokens[: room - len(last)] + last
-        return tokens
 
     def _options(self, *, max_length: int | None = None) -> dict[str, Any]:
         length = max_length or self.settings.max_length + len(self._prefix)
@@ -272,7 +260,7 @@ class Ct2Generator(Generator):
         """Hypotheses as candidates, their scores without the normalisation by length."""
         self.count_cut_off(sum(tokens[-1:] != [self._tokenizer.end] for tokens in result.hypotheses))
         return [
-            Candidate(self._tokenizer.decode(tokens), score * (len(tokens) - len(self._prefix)) ** penalty)
+            Candidate(self._tokenizer.decode(tokens), score * len(tokens) ** penalty)
             for tokens, score in zip(result.hypotheses, result.scores, strict=True)
         ]
 

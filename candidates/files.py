@@ -1,11 +1,12 @@
-"""Candidate lists from files, streaming, in the four formats people have (`writing.py` is the way back).
+"""Candidate lists from files, streaming, in the five formats people have (`writing.py` is the way back).
 
 | format | layout |
 | --- | --- |
 | `jsonl` | `{"id", "source", "candidates": [str or {"text", "logprob", "count"}], "references"}` a line |
 | `tsv` | a header, then one candidate a row (`source`, `candidate`, optional `id`, `logprob`, `count`), rows of one source together; or one source a row with `candidate_1`, `candidate_2`, ... |
-| `lines` | a file of sources, and a file with N candidate lines per source |
+| `lines` | a file of sources, and a file with N candidate lines per source; maybe a third with their log-probabilities |
 | `moses` | `id ||| text ||| features ||| score`, ids counting the lines of a file of sources from 0 |
+| `fairseq` | what fairseq-generate and fairseq-interactive print (`fairseq.py`); maybe a file of sources |
 
 A record that cannot be used is yielded as a `BadRecord`, so that a caller may stop at it or go on behind it;
 a file whose structure does not fit (counts, header) raises at once.
@@ -15,17 +16,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
 from candidates.errors import InputError, UsageError
-from candidates.lists import Candidate, CandidateList, check_text
+from candidates.fairseq import Segment, segments
+from candidates.lists import LARGEST, Candidate, CandidateList, check_text
 from candidates.text import decode_line, lines, raw_lines
 
-FORMATS = ("jsonl", "tsv", "lines", "moses")
+FORMATS = ("jsonl", "tsv", "lines", "moses", "fairseq")
 
 # The first name of each is canonical; the others are what pear-mt, mbrs and WMT files call it.
 ALIASES = {
@@ -55,28 +57,35 @@ def read_lists(
     format: str | None = None,
     sources: str | Path | None = None,
     nbest: int | None = None,
+    logprobs: str | Path | None = None,
 ) -> Iterator[Record]:
     """Stream the candidate lists of a file (`-` is standard input, `.gz` is unpacked).
 
-    `format` is guessed from the suffix where it is not given. `lines` and `moses` need the file of sources;
-    `nbest` is the number of lines per source for `lines`, and elsewhere keeps the first so many candidates.
+    `format` is guessed from the suffix where it is not given. `lines` and `moses` need the file of sources; for
+    `fairseq` it replaces the sources in the file, which may be split into subwords. `nbest` is the number of lines
+    per source for `lines`, and elsewhere keeps the first so many candidates. `logprobs` is a file with one
+    log-probability per candidate line, for `lines` (what mbrs takes as `--reference_lprobs`).
     """
     format = format or guess_format(path)
-    if nbest is not None and nbest < 1:
-        raise UsageError(f"nbest {nbest} is not a positive number")
-    if format in ("jsonl", "tsv"):
-        if sources is not None:
-            raise UsageError(f"a file of sources goes with lines and moses; {format} holds its own")
-        return _read_jsonl(path, nbest) if format == "jsonl" else _read_tsv(path, nbest)
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}; expected one of {', '.join(FORMATS)}")
+    if nbest is not None and nbest < 1:
+        raise UsageError(f"nbest {nbest} is not a positive number")
+    if logprobs is not None and format != "lines":
+        raise UsageError(f"a file of log-probabilities goes with lines; {format} holds its own")
+    if format in ("jsonl", "tsv"):
+        if sources is not None:
+            raise UsageError(f"a file of sources goes with lines, moses and fairseq; {format} holds its own")
+        return _read_jsonl(path, nbest) if format == "jsonl" else _read_tsv(path, nbest)
+    if format == "fairseq":
+        return _read_fairseq(path, nbest) if sources is None else _read_fairseq_with(path, sources, nbest)
     if sources is None:
         raise UsageError(f"the format {format} needs the file of sources (--sources FILE)")
     if format == "moses":
         return _read_moses(path, sources, nbest)
     if nbest is None:
         raise UsageError("the format lines needs the number of candidate lines per source (--nbest N)")
-    return _read_parallel(path, sources, nbest)
+    return _read_parallel(path, sources, nbest, logprobs)
 
 
 def guess_format(path: str | Path) -> str:
@@ -209,8 +218,9 @@ def _long_rows(
         yield finished()
 
 
-def _read_parallel(path: str | Path, sources: str | Path, nbest: int) -> Iterator[Record]:
+def _read_parallel(path: str | Path, sources: str | Path, nbest: int, logprobs: str | Path | None) -> Iterator[Record]:
     candidates = raw_lines(path)
+    values: Iterator[float | InputError | None] = repeat(None) if logprobs is None else _logprobs(logprobs)
     index = -1
     for index, (number, raw) in enumerate(raw_lines(sources)):
         block = list(islice(candidates, nbest))
@@ -220,17 +230,54 @@ def _read_parallel(path: str | Path, sources: str | Path, nbest: int) -> Iterato
                 f"needs lines {index * nbest + 1} to {(index + 1) * nbest} ({nbest} per source); "
                 "check --nbest and both files"
             )
+        numbers = list(islice(values, nbest))
+        if len(numbers) < nbest:
+            line = index * nbest + len(numbers)
+            raise InputError(
+                f"{logprobs} ends at line {line}, but {path} has a candidate on line {line + 1}; "
+                "expected one log-probability per candidate line; check both files"
+            )
+        source = ""
         try:
+            source = decode_line(raw, sources, number)
             texts = [decode_line(line, path, at) for at, line in block]
-            yield CandidateList.of(decode_line(raw, sources, number), texts, id=index)
+            record: Record = CandidateList.of(source, map(_parallel_candidate, texts, numbers), id=index)
         except InputError as exc:
-            yield BadRecord(index, exc)
+            record = BadRecord(index, exc, source)
+        yield record
     extra = next(candidates, None)
     if extra is not None:
         raise InputError(
             f"{path}, line {extra[0]}: more lines than the {index + 1} sources of {sources} "
             f"x {nbest} candidates; check --nbest and both files"
         )
+    if logprobs is not None and next(values, None) is not None:
+        lines_read = (index + 1) * nbest
+        raise InputError(
+            f"{logprobs}, line {lines_read + 1}: more lines than the {lines_read} candidates of {path}; "
+            "expected one log-probability per candidate line; check both files"
+        )
+
+
+def _parallel_candidate(text: str, logprob: float | InputError | None) -> Candidate:
+    if isinstance(logprob, InputError):
+        raise logprob
+    return Candidate(text, logprob)
+
+
+def _logprobs(path: str | Path) -> Iterator[float | InputError]:
+    """The number of each line, or what is wrong with it: that concerns one segment only."""
+    for number, raw in raw_lines(path):
+        where = f"{path}, line {number}"
+        try:
+            cell = decode_line(raw, path, number).strip()
+            value = _number(cell, where, "logprob")
+            if value is None or not abs(value) < LARGEST:
+                raise InputError(f"{where}: logprob {cell!r} is not a finite number; expected one per candidate line")
+        except InputError as exc:
+            yield exc
+        else:
+            yield value
 
 
 def _read_moses(path: str | Path, sources: str | Path, nbest: int | None) -> Iterator[Record]:
@@ -270,9 +317,49 @@ def _moses_groups(path: str | Path) -> Iterator[tuple[int, list[Candidate]]]:
         yield current, group
 
 
-def _list_or_bad(source: str, candidates: list[Candidate], id: str | int, where: str) -> Record:
+def _read_fairseq(path: str | Path, nbest: int | None) -> Iterator[Record]:
+    for index, segment in enumerate(segments(path)):
+        if segment.id != index:
+            raise InputError(
+                f"{path}: id {index} is missing, but id {segment.id} is there (line {segment.line}); expected ids "
+                "from 0 without gaps, or the file of sources that tells what was left out (--sources FILE)"
+            )
+        if segment.source is None:
+            raise InputError(
+                f"{path}, line {segment.line}: id {index} has no S- line; expected one for each id, "
+                "or the file of sources (--sources FILE)"
+            )
+        yield _fairseq_record(segment, segment.source, path, nbest)
+
+
+def _read_fairseq_with(path: str | Path, sources: str | Path, nbest: int | None) -> Iterator[Record]:
+    found = segments(path)
+    segment = next(found, None)
+    for number, source in lines(sources):
+        index = number - 1
+        if segment is not None and segment.id == index:
+            yield _fairseq_record(segment, source, path, nbest)
+            segment = next(found, None)
+        else:
+            error = InputError(f"{path}: segment {index} has no candidates; expected at least one")
+            yield BadRecord(index, error, source)
+    if segment is not None:
+        raise InputError(
+            f"{path}, line {segment.line}: id {segment.id} has no source line in {sources}, which ends before it"
+        )
+
+
+def _fairseq_record(segment: Segment, source: str, path: str | Path, nbest: int | None) -> Record:
+    references = () if segment.reference is None else (segment.reference,)
+    where = f"{path}, line {segment.line}"
+    return _list_or_bad(source, segment.candidates[:nbest], segment.id, where, references)
+
+
+def _list_or_bad(
+    source: str, candidates: list[Candidate], id: str | int, where: str, references: Iterable[str] = ()
+) -> Record:
     try:
-        return CandidateList.of(source, candidates, id=id)
+        return CandidateList.of(source, candidates, id=id, references=references)
     except InputError as exc:
         return BadRecord(id, InputError(f"{where}: {exc}"), source)
 

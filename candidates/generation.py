@@ -126,6 +126,17 @@ class Generator:
         """Everything that may change a candidate, for signatures and journals."""
         return {"backend": self.name, **self.settings.described()}
 
+    def fitted(self, tokens: list[str], end: str, positions: int | None, id: int) -> list[str]:
+        """The source's tokens, cut with a notice where the model has no positions for them all."""
+        if positions is None or len(tokens) < positions:
+            return tokens
+        self.notices.append(
+            f"segment {id}: {len(tokens)} tokens, but the model reads fewer than {positions}; its end is left "
+            "untranslated (--split-sentences translates sentence by sentence)"
+        )
+        last = tokens[-1:] if tokens[-1] == end else []
+        return tokens[: positions - 2 - len(last)] + last
+
     def count_cut_off(self, candidates: int) -> None:
         with self._counting:
             self.cut_off += candidates
@@ -167,7 +178,7 @@ def guess_backend(model: str) -> str:
     if model.startswith(("http://", "https://")):
         return "openai"
     folder = model_folder(model)
-    return "ct2" if folder is not None and (folder / "model.bin").is_file() and not _is_torch(folder) else "hf"
+    return "ct2" if folder is not None and (folder / "model.bin").is_file() else "hf"
 
 
 def model_folder(model: str) -> Path | None:
@@ -187,9 +198,9 @@ def bundled_models() -> list[str]:
     return sorted(path.parent.name for path in BUNDLED.glob("*/model.bin"))
 
 
-def blank(source: str, id: int) -> CandidateList | None:
-    """A blank line has one translation, the empty one; no model is asked."""
-    return CandidateList.of(source, [Candidate("", 0.0)], id=id) if not source.strip() else None
+def blank(source: str, id: int, nbest: int) -> CandidateList | None:
+    """A blank line has one translation, the empty one, as often as candidates were asked for; no model is needed."""
+    return CandidateList.of(source, [Candidate("", 0.0, nbest)], id=id) if not source.strip() else None
 
 
 def _backend(name: str) -> Any:
@@ -206,10 +217,6 @@ def _backend(name: str) -> Any:
 
         return ServerGenerator
     raise UsageError(f"back-end {name!r} is unknown; expected one of {', '.join(BACKENDS)}")
-
-
-def _is_torch(folder: Path) -> bool:
-    return any((folder / name).exists() for name in ("pytorch_model.bin", "model.safetensors"))
 
 
 def _bundled_names() -> str:

@@ -14,6 +14,7 @@ from candidates.console import run
 
 COMMANDS = {
     "mbr-decode": "mbr.cli.decode",
+    "mbr-generate": "candidates.cli",
     "mbr-doctor": "mbr.cli.doctor",
     "pear-score": "pear.cli.score",
     "pear-convert": "pear.cli.convert",
@@ -32,6 +33,7 @@ def start(command: str) -> None:
 
 
 mbr_decode = partial(start, "mbr-decode")
+mbr_generate = partial(start, "mbr-generate")
 mbr_doctor = partial(start, "mbr-doctor")
 pear_score = partial(start, "pear-score")
 pear_convert = partial(start, "pear-convert")

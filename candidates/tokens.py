@@ -74,8 +74,7 @@ def load_transformers_tokenizer(folder: Path | str) -> Any:
 
 def transformers_tokenizer(tokenizer: Any, src_lang: str | None, tgt_lang: str | None) -> Tokenizer:
     """A transformers tokenizer in the shape of ours."""
-    vocabulary = tokenizer.get_vocab()
-    languages = find_languages(vocabulary, src_lang, tgt_lang)
+    languages = find_languages(all_tokens(tokenizer), src_lang, tgt_lang)
     if not languages.source_text and type(tokenizer).__name__.startswith("T5"):
         languages = Languages(source_text=_t5_prefix(src_lang, tgt_lang))
     if languages.target_tokens and src_lang is not None:
@@ -91,6 +90,11 @@ def transformers_tokenizer(tokenizer: Any, src_lang: str | None, tgt_lang: str |
         return text.strip()
 
     return Tokenizer(encode, decode, tokenizer.eos_token or "</s>", languages)
+
+
+def all_tokens(tokenizer: Any) -> dict[str, int]:
+    """A transformers tokenizer's vocabulary; M2M100's leaves its language tokens out."""
+    return {**tokenizer.get_vocab(), **getattr(tokenizer, "lang_token_to_id", {})}
 
 
 def _sentencepiece_tokenizer(folder: Path, model: Path, src_lang: str | None, tgt_lang: str | None) -> Tokenizer:

@@ -1,4 +1,4 @@
-"""mbr-decode: candidate lists in, the best translation of each out."""
+"""mbr-decode: source text or candidate lists in, the best translation of each out."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from candidates.console import Console, Parser, add_message_options
-from candidates.errors import UsageError
+from candidates.errors import InputError, UsageError
+from candidates.files import FORMATS, guess_format
+from candidates.options import add_generation_options, generator_of, method_of
 
 if TYPE_CHECKING:
+    from candidates.generation import Generator
+    from candidates.journal import Publisher
+    from candidates.sink import Sink
     from mbr.decide import Decision
     from mbr.pipeline import Decoder
     from mbr.signature import Signature
 
 QUICK_START = """\
 quick start:
-  mbr-decode --utility chrf --candidates lists.jsonl
+  echo "Tom told me that he wanted to meet my parents." | mbr-decode --nbest 100
   mbr-decode --utility pear --model FOLDER --candidates lists.jsonl -o best.txt
   mbr-decode --utility pear --candidates nbest.txt --sources source.txt --nbest 100 --format jsonl"""
 
@@ -45,23 +50,36 @@ UTILITY_OPTIONS = (
 def parser() -> Parser:
     p = Parser(
         "mbr-decode",
-        "Choose the best translation from each candidate list by minimum Bayes risk.",
+        "Choose the best of many translations by minimum Bayes risk: of each candidate list, or of what a translation "
+        "model makes of each line of text.",
         QUICK_START,
     )
 
     g = p.add_argument_group("input")
-    g.add_argument("--candidates", metavar="FILE", help="candidate lists; - is standard input, .gz is unpacked")
-    g.add_argument("--input-format", choices=("jsonl", "tsv", "lines", "moses"), help="default: by the file's name")
-    g.add_argument("--sources", metavar="FILE", help="source sentences, for the formats lines and moses")
+    g.add_argument(
+        "--candidates", metavar="FILE", help="candidate lists; - is standard input; without it, text is translated"
+    )
+    g.add_argument("--input-format", choices=FORMATS, help="default: by the file's name")
+    g.add_argument(
+        "--sources",
+        metavar="FILE",
+        help="the text to translate (default: standard input); or the sources of lists in lines, moses or fairseq",
+    )
+    g.add_argument("--logprobs", metavar="FILE", help="a log-probability per line of a lines file, as mbrs writes them")
     g.add_argument(
         "--nbest",
         type=int,
         metavar="N",
-        help="candidates per source: lines per source (lines), else the first N of each list; default: all",
+        help="candidates per source: to make of a text (default: 100); lines per source (lines), else the first N of "
+        "each list (default: all)",
     )
 
     g = p.add_argument_group("decision")
-    g.add_argument("--utility", default="pear", metavar="NAME", help="what compares candidates; see --list-utilities")
+    g.add_argument(
+        "--utility",
+        metavar="NAME",
+        help="what compares candidates; see --list-utilities (default: pear; for text without --model: chrf)",
+    )
     g.add_argument(
         "--strategy",
         choices=("full", "both", "half", "balanced"),
@@ -70,8 +88,7 @@ def parser() -> Parser:
     g.add_argument(
         "--weights",
         choices=("count", "uniform", "logprob"),
-        default="count",
-        help="of a candidate as pseudo-reference",
+        help="of a candidate as pseudo-reference (default: uniform for a beam made here, else count)",
     )
     g.add_argument(
         "--self",
@@ -87,6 +104,7 @@ def parser() -> Parser:
     g.add_argument("--format", choices=("text", "tsv", "jsonl"), default="text", help="of the output")
     g.add_argument("--top", type=int, default=1, metavar="K", help="best K candidates per source")
     g.add_argument("--matrix", metavar="FILE.npz", help="also keep the utility matrices")
+    g.add_argument("--save-candidates", metavar="FILE", help="also keep the candidate lists made of a text")
     g.add_argument("--force", action="store_true", help="overwrite existing files, forget an interrupted run")
     g.add_argument("--resume", action="store_true", help="go on with an interrupted run (needs -o)")
     g.add_argument(
@@ -95,6 +113,8 @@ def parser() -> Parser:
         default="stop",
         help="a segment that cannot be decided: stop; skip (empty line, error in JSONL); fallback (first candidate)",
     )
+
+    add_generation_options(p, short_names=False)
 
     g = p.add_argument_group("utility")
     g.add_argument("--model", help="checkpoint: a folder, a .ckpt file, or a hub name")
@@ -136,10 +156,10 @@ def command(argv: Sequence[str] | None = None) -> int:
         decoder.utility.progress = console.shows_progress
         for note in decoder.utility.notes():
             console.info(note)
-        signature = decoder.signature(options.nbest)
         if options.dry_run:
-            return _dry_run(decoder, options, signature)
-        return _decode(decoder, options, signature, console)
+            return _dry_run(decoder, options)
+        generator = stack.enter_context(generator_of(options)) if options.candidates is None else None
+        return _decode(decoder, generator, options, console)
 
 
 def list_utilities() -> int:
@@ -161,14 +181,14 @@ def list_utilities() -> int:
 
 
 def _check(options: argparse.Namespace, console: Console) -> None:
-    if options.candidates is None:
-        raise UsageError("no candidate lists; give --candidates FILE (or - for standard input)")
-    if options.output == "" or options.matrix == "":
-        raise UsageError("an output file needs a name")
+    for name, path in _output_files(options).items():
+        if path == "":
+            raise UsageError(f"--{name} needs the name of a file")
+    paths = [Path(path).resolve() for path in _output_files(options).values()]
+    if len(set(paths)) < len(paths):
+        raise UsageError(f"{', '.join(f'--{name}' for name in _output_files(options))} name the same file")
     if options.matrix and options.matrix.endswith(".gz"):
         raise UsageError("an .npz file is compressed already; leave out .gz")
-    if options.output and options.matrix and Path(options.output).resolve() == Path(options.matrix).resolve():
-        raise UsageError("--output and --matrix name the same file")
     if options.threads is not None and options.threads < 1:
         raise UsageError(f"--threads {options.threads} is not a positive number")
     if options.top < 1:
@@ -179,19 +199,49 @@ def _check(options: argparse.Namespace, console: Console) -> None:
         console.warn(
             "--nbest 1 keeps one candidate per source, so there is nothing to choose; mbrs's --nbest is --top here"
         )
-    if options.candidates == "-" and options.sources == "-":
-        raise UsageError("--candidates and --sources cannot both be standard input")
+    if [options.candidates, options.sources, options.logprobs].count("-") > 1:
+        raise UsageError("only one of --candidates, --sources and --logprobs can be standard input")
+    if options.candidates is None:
+        _check_text_in(options, console)
+    elif options.translator is not None or options.save_candidates is not None:
+        raise UsageError("--translator and --save-candidates go with text; --candidates holds lists that exist already")
+    options.weights = options.weights or ("uniform" if options.candidates is None and _beam(options) else "count")
+    options.utility = options.utility or "pear"
+
+
+def _check_text_in(options: argparse.Namespace, console: Console) -> None:
+    for name in ("input_format", "logprobs"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} goes with --candidates; text is read line by line")
+    if options.dry_run:
+        raise UsageError(
+            "--dry-run counts the pairs of lists that exist; make them first (mbr-generate), then give --candidates"
+        )
+    if options.utility is None and options.model is None:
+        options.utility = "chrf"
+        console.info("comparing candidates with chrf; --utility pear --model CHECKPOINT compares them with PEAR")
+    if options.sources is None:
+        options.sources = "-"
+        if sys.stdin is not None and sys.stdin.isatty():
+            console.info("reading text from the terminal, one sentence a line; Ctrl-D ends it")
+
+
+def _beam(options: argparse.Namespace) -> bool:
+    return method_of(options) == "beam"
+
+
+def _output_files(options: argparse.Namespace) -> dict[str, str]:
+    """The files a run writes, by option."""
+    names = ("output", "matrix", "save_candidates")
+    return {name.replace("_", "-"): path for name in names if (path := getattr(options, name)) is not None}
 
 
 def _code_of_finished_run(options: argparse.Namespace, console: Console) -> int | None:
     """A finished run with the same options, asked to resume, ends as it did; nothing is loaded for it."""
     from candidates.config import finished_with
-    from candidates.journal import was_interrupted
 
-    output = Path(options.output)
-    if was_interrupted([output, *([Path(options.matrix)] if options.matrix else [])]):
-        return None
-    failed = finished_with(output, options)
+    output, *others = map(Path, _output_files(options).values())
+    failed = finished_with(output, options, others)
     if failed is None:
         return None
     console.info(f"{output} is complete; nothing to resume")
@@ -225,39 +275,124 @@ def _given(value: object) -> bool:
     return value is not None and value is not False
 
 
-def _records(options: argparse.Namespace) -> Iterator[Any]:
+def _read(options: argparse.Namespace) -> Iterator[Any]:
     from candidates.files import read_lists
 
-    return read_lists(options.candidates, format=options.input_format, sources=options.sources, nbest=options.nbest)
+    return read_lists(
+        options.candidates,
+        format=options.input_format,
+        sources=options.sources,
+        nbest=options.nbest,
+        logprobs=options.logprobs,
+    )
 
 
-def _dry_run(decoder: Decoder, options: argparse.Namespace, signature: Signature) -> int:
+def _dry_run(decoder: Decoder, options: argparse.Namespace) -> int:
     from mbr.estimate import estimate
 
-    print(estimate(decoder, _records(options)))
-    print(f"signature   {signature}")
+    print(estimate(decoder, _read(options)))
+    print(f"signature   {decoder.signature(options.nbest)}")
     return 0
 
 
-def _decode(decoder: Decoder, options: argparse.Namespace, signature: Signature, console: Console) -> int:
+def _decode(decoder: Decoder, generator: Generator | None, options: argparse.Namespace, console: Console) -> int:
     from tqdm import tqdm
 
+    from candidates.cli import read_sources, show_cut_off, show_notices
+    from candidates.config import save_config
     from mbr.cli.records import header, render
-    from mbr.cli.sink import Sink
 
+    signature = _signature(decoder, generator, options)
+    output = Path(options.output) if options.output else None
+    files = _Companions(options)
     tally = _Tally()
     with ExitStack() as stack:
-        sink = stack.enter_context(Sink(options, signature))
+        sink = stack.enter_context(_sink(output, files, signature, options))
         bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
-        sink.begin(header(options.format))
-        for window in decoder.windows(sink.records(_records(options))):
+        sink.begin(header(options.format), *files.headers())
+        if generator is None:
+            records = sink.remaining(_read(options))
+        else:
+            records = generator.generate(sink.checked(read_sources(options.sources)), skip=sink.done)
+        for window in decoder.windows(records):
+            if generator is not None:
+                show_notices(generator, console)
             lines = b"".join(render(decision, options.format, options.top) for decision in window)
-            sink.write(lines, window)
+            failed = sum(decision.error is not None for decision in window)
+            sink.write(lines, files.chunks(window), segments=len(window), failed=failed)
             tally.add(window, console)
             bar.update(len(window))
-        sink.finish()
+        sink.finish(lambda count: save_config(cast(Path, output), options, str(signature), count))
+    if generator is not None:
+        show_cut_off(generator, console)
     tally.report(console, signature)
     return 1 if tally.failed or sink.failed_before else 0
+
+
+def _signature(decoder: Decoder, generator: Generator | None, options: argparse.Namespace) -> Signature:
+    """The decoder's, and everything that made the candidates."""
+    from mbr.signature import Signature
+
+    if generator is None:
+        return decoder.signature(options.nbest)
+    made = generator.described()
+    known = dict(decoder.signature(made.pop("nbest")))
+    version = known.pop("version")
+    return Signature({**known, "translator": made.pop("model"), **made, "version": version})
+
+
+def _sink(output: Path | None, files: _Companions, signature: Signature, options: argparse.Namespace) -> Sink:
+    from candidates.sink import Sink
+
+    settings = {"signature": str(signature), "format": options.format, "top": options.top, "on-error": options.on_error}
+    # These change no decision, but perhaps the last digit of a score.
+    settings |= {name: getattr(options, name) for name in ("batch_tokens", "device", "threads", "backend")}
+    return Sink(output, files.publishers, settings, resume=options.resume, force=options.force)
+
+
+class _Companions:
+    """The files beside the output: matrices, and the candidate lists that were made."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        from candidates.journal import publish_as_is
+        from candidates.writing import OUTPUT_FORMATS
+        from mbr.matrix import publish_matrices
+
+        self._matrix = options.matrix is not None
+        self._lists: str | None = None
+        self.publishers: list[tuple[Path, Publisher]] = []
+        if options.matrix:
+            self.publishers.append((Path(options.matrix), publish_matrices))
+        if options.save_candidates:
+            self._lists = guess_format(options.save_candidates)
+            if self._lists not in ("jsonl", "tsv"):
+                raise UsageError(
+                    f"--save-candidates {options.save_candidates}: expected a name that ends in .jsonl or .tsv; "
+                    f"mbr-generate writes {', '.join(OUTPUT_FORMATS)}"
+                )
+            self.publishers.append((Path(options.save_candidates), publish_as_is))
+
+    def headers(self) -> list[bytes]:
+        from candidates.writing import header
+
+        return [*([b""] if self._matrix else []), *([header(self._lists)] if self._lists else [])]
+
+    def chunks(self, window: Sequence[Decision]) -> list[bytes]:
+        """What a window adds to each file."""
+        chunks = []
+        if self._matrix:
+            chunks.append(b"".join(decision.matrix.pack() for decision in window if decision.matrix))
+        if self._lists:
+            chunks.append(b"".join(self._list(decision, self._lists) for decision in window))
+        return chunks
+
+    def _list(self, decision: Decision, format: str) -> bytes:
+        from candidates.files import BadRecord
+        from candidates.writing import render_failure, render_list
+
+        if decision.candidates is not None:
+            return render_list(decision.candidates, format, 0)
+        return render_failure(BadRecord(decision.id, InputError(decision.error or ""), decision.source), format, 0)
 
 
 class _Tally:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from candidates import BadRecord, Candidate, CandidateList, read_lists, write_lists
 from candidates.errors import InputError, UsageError
+from candidates.writing import header, render_failure, render_list
 
 # Characters that Python's universal newlines or str.splitlines would split at, and others that break parsers.
 ODD = "a\rb\u2028c\x0cd\x85e\x0bf"
@@ -173,6 +175,46 @@ def test_counts_that_do_not_fit_name_the_first_bad_line(tmp_path: Path, lines: i
         list(read_lists(candidates, sources=sources, nbest=2))
 
 
+def with_logprobs(folder: Path, content: str) -> list[CandidateList | BadRecord]:
+    (folder / "s.txt").write_text("s\nt\n")
+    (folder / "c.txt").write_text("a\nb\nc\nc\n")
+    (folder / "p.txt").write_text(content)
+    return list(read_lists(folder / "c.txt", sources=folder / "s.txt", nbest=2, logprobs=folder / "p.txt"))
+
+
+def test_log_probabilities_of_mbrs_stand_beside_the_candidate_lines(tmp_path: Path) -> None:
+    first, second = with_logprobs(tmp_path, "-1.5\n -2\r\n-3e0\n-0.25")
+    assert isinstance(first, CandidateList)
+    assert isinstance(second, CandidateList)
+    assert (first.texts, first.logprobs) == (("a", "b"), (-1.5, -2.0))
+    assert (second.texts, second.counts, second.logprobs) == (("c",), (2,), (-0.25,))
+
+
+@pytest.mark.parametrize("value", ["", "low", "nan", "-inf", "1e400", "1e300", "-1 -2"])
+def test_a_bad_log_probability_is_one_bad_record_that_names_its_line(tmp_path: Path, value: str) -> None:
+    bad, item = with_logprobs(tmp_path, f"-1\n{value}\n-3\n-4\n")
+    assert isinstance(bad, BadRecord)
+    assert (bad.id, bad.source) == (0, "s")
+    with pytest.raises(InputError, match=f"p.txt, line 2: logprob '{value}' is not a (finite )?number"):
+        raise bad.error
+    assert texts(item) == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (0, "p.txt ends at line 0, but .*c.txt has a candidate on line 1"),
+        (3, "p.txt ends at line 3, but .*c.txt has a candidate on line 4"),
+        (5, "p.txt, line 5: more lines than the 4 candidates of .*c.txt"),
+    ],
+)
+def test_log_probabilities_that_do_not_fit_in_number_name_the_first_bad_line(
+    tmp_path: Path, lines: int, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        with_logprobs(tmp_path, "-1\n" * lines)
+
+
 def test_moses_lists_with_a_source_that_got_none(tmp_path: Path) -> None:
     sources, nbest = tmp_path / "s.txt", tmp_path / "out.nbest"
     sources.write_text("s\nt\nu\n")
@@ -216,6 +258,11 @@ def test_nbest_keeps_the_first_so_many(tmp_path: Path) -> None:
         {"format": "lines"},
         {"format": "lines", "sources": "s"},
         {"sources": "s"},
+        {"logprobs": "p"},
+        {"format": "tsv", "logprobs": "p"},
+        {"format": "moses", "sources": "s", "logprobs": "p"},
+        {"format": "fairseq", "logprobs": "p"},
+        {"format": "fairseq", "nbest": 0},
     ],
 )
 def test_requests_that_make_no_sense(tmp_path: Path, options: dict[str, object]) -> None:
@@ -258,6 +305,77 @@ def test_a_text_the_format_cannot_hold_is_an_error_and_leaves_nothing(tmp_path: 
         with pytest.raises(InputError, match="holds"):
             write_lists(tmp_path / name, [CandidateList.of("s", [text])], sources=tmp_path / "s")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["l.jsonl", "l.tsv", "l.txt", "l.nbest"])
+def test_a_file_is_its_header_and_its_lists_one_by_one(tmp_path: Path, name: str) -> None:
+    format = {"l.txt": "lines", "l.nbest": "moses"}.get(name, name.removeprefix("l."))
+    write_lists(tmp_path / name, LISTS, sources=tmp_path / "sources")
+    parts = [render_list(item, format, index) for index, item in enumerate(LISTS)]
+    assert (tmp_path / name).read_bytes() == header(format) + b"".join(parts)
+
+
+COUNTED = CandidateList.of("s", [Candidate("a", -1.5, 2), "b"], id="x", references=["r"])
+
+
+@pytest.mark.parametrize(
+    ("format", "before", "rendered"),
+    [
+        (
+            "jsonl",
+            "",
+            '{"id": "x", "source": "s", "candidates": [{"text": "a", "logprob": -1.5, "count": 2}, "b"], '
+            '"references": ["r"]}\n',
+        ),
+        ("tsv", "id\tsource\tcandidate\tlogprob\tcount\n", "x\ts\ta\t-1.5\t2\nx\ts\tb\t\t1\n"),
+        ("lines", "", "a\na\nb\n"),
+        ("moses", "", "7 ||| a |||  ||| -1.5\n7 ||| a |||  ||| -1.5\n7 ||| b |||  ||| \n"),
+    ],
+)
+def test_one_list_in_every_format(format: str, before: str, rendered: str) -> None:
+    assert header(format) == before.encode()
+    assert render_list(COUNTED, format, 7, lines=3) == rendered.encode()
+
+
+@pytest.mark.parametrize("lines", [2, 4])
+def test_a_list_of_another_length_does_not_fit_parallel_lines(lines: int) -> None:
+    with pytest.raises(InputError, match=f"segment 'x' has 3 candidates, .* needs exactly {lines} .*jsonl"):
+        render_list(COUNTED, "lines", 0, lines=lines)
+    for format in ("jsonl", "tsv", "moses"):
+        assert render_list(COUNTED, format, 0, lines=lines) == render_list(COUNTED, format, 0)
+
+
+@pytest.mark.parametrize(("format", "rendered"), [("lines", b"\n\n\n"), ("tsv", b""), ("moses", b"")])
+def test_a_failed_segment_leaves_the_others_in_their_places(format: str, rendered: bytes) -> None:
+    assert render_failure(BadRecord(4, InputError("too long"), "s"), format, 3) == rendered
+
+
+def test_a_failed_segment_in_jsonl_tells_why_and_reads_as_a_bad_record(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    failure = render_failure(BadRecord("x", InputError("\udcff.txt: too long"), "ü\n"), "jsonl", 3)
+    assert json.loads(failure) == {"id": "x", "source": "ü\n", "candidates": [], "error": "\\udcff.txt: too long"}
+    path.write_bytes(failure + render_list(COUNTED, "jsonl", 1))
+    bad, item = read_lists(path)
+    assert isinstance(bad, BadRecord)
+    assert (bad.id, bad.source) == ("x", "ü\n")
+    assert item == COUNTED
+
+
+def test_fairseq_is_read_and_not_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="fairseq is a format to read.*choose one of jsonl, tsv, lines, moses"):
+        write_lists(tmp_path / "l", LISTS, format="fairseq")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("format", ["fairseq", "xml"])
+def test_nothing_is_rendered_in_a_format_that_is_not_written(format: str) -> None:
+    for request in (
+        lambda: header(format),
+        lambda: render_list(COUNTED, format, 0),
+        lambda: render_failure(BadRecord(0, InputError("x")), format, 1),
+    ):
+        with pytest.raises(UsageError, match="one of jsonl, tsv, lines, moses"):
+            request()
 
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:

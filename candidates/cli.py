@@ -1,0 +1,167 @@
+"""mbr-generate: source sentences in, candidate lists out; and transformers models to CTranslate2 folders."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from candidates.config import finished_with, save_config, with_config
+from candidates.console import Console, Parser, add_message_options
+from candidates.errors import UsageError
+from candidates.files import BadRecord
+from candidates.options import add_generation_options, generator_of
+from candidates.writing import OUTPUT_FORMATS, header, render_failure, render_list
+
+if TYPE_CHECKING:
+    from candidates.generation import Generator
+
+QUICK_START = """\
+quick start:
+  echo "Tom told me that he wanted to meet my parents." | mbr-generate --nbest 10
+  mbr-generate --convert Helsinki-NLP/opus-mt-en-de -o opus-en-de
+  mbr-generate --model opus-en-de --method epsilon --sources source.txt -o lists.jsonl"""
+
+
+def parser() -> Parser:
+    p = Parser("mbr-generate", "Translate each source sentence many times: a list of candidates per line.", QUICK_START)
+    g = p.add_argument_group("input and output")
+    g.add_argument("--sources", metavar="FILE", default="-", help="one source a line; - is standard input")
+    g.add_argument("-o", "--output", metavar="FILE", help="default: standard output; written whole or not at all")
+    g.add_argument("--format", choices=OUTPUT_FORMATS, help="of the output (default: by its name, else jsonl)")
+    g.add_argument("--nbest", type=int, metavar="N", default=100, help="candidates per source")
+    g.add_argument("--seed", type=int, default=1, help="of the samples")
+    g.add_argument("--force", action="store_true", help="overwrite existing files, forget an interrupted run")
+    g.add_argument("--resume", action="store_true", help="go on with an interrupted run (needs -o)")
+    g.add_argument(
+        "--on-error",
+        choices=("stop", "skip"),
+        default="stop",
+        help="a segment without candidates: stop, or write an empty list and go on",
+    )
+    add_generation_options(p, short_names=True)
+    g = p.add_argument_group("run")
+    g.add_argument("--device", help="auto, cpu, cuda, cuda:N (default: auto)")
+    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all); changes no candidate")
+    g.add_argument("--convert", metavar="MODEL", help="convert a transformers folder or hub name to the folder -o")
+    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
+    add_message_options(p)
+    return p
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    p = parser()
+    options = p.parse_args(with_config(p, sys.argv[1:] if argv is None else argv))
+    console = Console("mbr-generate", quiet=options.quiet, log_format=options.log_format)
+    if options.output == "":
+        raise UsageError("an output file needs a name")
+    if options.convert is not None:
+        return _convert(options, console)
+    if options.resume and not options.output:
+        raise UsageError("--resume needs an output file (-o FILE)")
+    options.format = options.format or _format_of(options.output)
+    output = Path(options.output) if options.output else None
+    if options.resume and not options.force and output is not None:
+        failed = finished_with(output, options, [])
+        if failed is not None:
+            console.info(f"{output} is complete; nothing to resume")
+            return 1 if failed else 0
+    with generator_of(options) as generator:
+        return _generate(generator, options, output, console)
+
+
+def read_sources(path: str) -> Iterator[str]:
+    """Source sentences, one a line, streaming."""
+    from candidates.text import lines
+
+    return (text for _, text in lines(path))
+
+
+def show_notices(generator: Generator, console: Console) -> None:
+    """Pass on what the generator has to say so far."""
+    while generator.notices:
+        console.warn(generator.notices.popleft())
+
+
+def show_cut_off(generator: Generator, console: Console) -> None:
+    if generator.cut_off:
+        console.warn(
+            f"{generator.cut_off} candidates were cut off at {generator.settings.max_length} tokens (--max-length)",
+            cut_off=generator.cut_off,
+        )
+
+
+def _generate(generator: Generator, options: argparse.Namespace, output: Path | None, console: Console) -> int:
+    from tqdm import tqdm
+
+    from candidates.sink import Sink
+
+    settings = generator.described()
+    nbest = generator.settings.nbest
+    journaled = {**settings, "format": options.format, "on-error": options.on_error}
+    began = time.monotonic()
+    segments = candidates = unique = failed = 0
+    with ExitStack() as stack:
+        sink = stack.enter_context(Sink(output, [], journaled, resume=options.resume, force=options.force))
+        bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
+        sink.begin(header(options.format))
+        index = sink.done
+        for record in generator.generate(sink.checked(read_sources(options.sources)), skip=sink.done):
+            show_notices(generator, console)
+            if isinstance(record, BadRecord):
+                if options.on_error == "stop":
+                    raise record.error
+                console.warn(str(record.error))
+                failed += 1
+                content = render_failure(record, options.format, nbest)
+            else:
+                candidates, unique = candidates + sum(record.counts), unique + len(record)
+                content = render_list(record, options.format, index, lines=nbest)
+            sink.write(content, [], segments=1, failed=isinstance(record, BadRecord))
+            index, segments = index + 1, segments + 1
+            bar.update()
+        if output is not None:
+            sink.finish(lambda count: save_config(output, options, _signature(settings), count))
+    show_cut_off(generator, console)
+    seconds = time.monotonic() - began
+    console.info(
+        f"{segments} segments, {candidates} candidates, {unique} unique, in {seconds:.1f} s"
+        + (f", {failed} failed" if failed else ""),
+        segments=segments,
+        candidates=candidates,
+        unique=unique,
+        failed=failed,
+        seconds=round(seconds, 3),
+    )
+    console.info(_signature(settings))
+    return 1 if failed or sink.failed_before else 0
+
+
+def _signature(settings: dict[str, object]) -> str:
+    return "|".join(["GENERATE", *(f"{name}:{value}" for name, value in settings.items())])
+
+
+def _format_of(output: str | None) -> str:
+    from candidates.files import guess_format
+
+    try:
+        return guess_format(output or "-")
+    except UsageError:
+        return "jsonl"
+
+
+def _convert(options: argparse.Namespace, console: Console) -> int:
+    from candidates.convert import QUANTIZATIONS, convert
+
+    quantization = options.translator_compute_type or "int8"
+    if quantization not in QUANTIZATIONS:
+        raise UsageError(f"--compute-type {quantization} is no type to convert to; expected {', '.join(QUANTIZATIONS)}")
+    if options.output is None:
+        raise UsageError("--convert needs a folder to write (-o FOLDER)")
+    convert(options.convert, Path(options.output), quantization=quantization, force=options.force)
+    console.info(f"{options.output} is ready: mbr-generate --model {options.output}")
+    return 0
