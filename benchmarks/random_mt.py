@@ -19,18 +19,24 @@ FAMILIES = ("marian", "m2m100", "nllb", "t5")
 SIZES = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
          "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}  # fmt: skip
 
+# Seed and scale of the end token's vector: so that some hypotheses of a beam end early and some do not.
+DRAWS = {"marian": (1, -1.5), "m2m100": (4, 4.0), "nllb": (7, 4.0), "t5": (1, 1.0)}
 
-def write_random_translator(family: str, folder: Path, *, seed: int = 1, positions: int = 128) -> None:
-    """A folder as `save_pretrained` writes it, model and tokenizer, the same for the same seed."""
+
+def write_random_translator(family: str, folder: Path, *, positions: int = 128) -> None:
+    """A folder as `save_pretrained` writes it, model and tokenizer, always with the same weights."""
     folder.mkdir(parents=True, exist_ok=True)
     model = {"marian": _marian, "m2m100": _m2m100, "nllb": _nllb, "t5": _t5}[family](folder, positions)
+    seed, ending = DRAWS[family]
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):
             if weight.dim() > 1 and "embed_positions" not in name:
                 weight.copy_(torch.randn(weight.shape, generator=generator) * (1.2 / weight.shape[1] ** 0.5))
+        embedding = model.get_input_embeddings().weight
+        embedding[model.config.eos_token_id] *= ending
         if family == "marian":
-            model.get_input_embeddings().weight[model.config.pad_token_id] = 0  # where Marian's decoder starts
+            embedding[model.config.pad_token_id] = 0  # where Marian's decoder starts
     model.save_pretrained(folder)
 
 

@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from candidates.config import finished_with, save_config, with_config
 from candidates.console import Console, Parser, add_message_options
-from candidates.errors import UsageError
+from candidates.errors import InputError, UsageError
 from candidates.files import BadRecord
 from candidates.options import add_generation_options, generator_of
 from candidates.writing import OUTPUT_FORMATS, header, render_failure, render_list
@@ -46,7 +47,7 @@ def parser() -> Parser:
     add_generation_options(p, short_names=True)
     g = p.add_argument_group("run")
     g.add_argument("--device", help="auto, cpu, cuda, cuda:N (default: auto)")
-    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all); changes no candidate")
+    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
     g.add_argument("--convert", metavar="MODEL", help="convert a transformers folder or hub name to the folder -o")
     g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
     add_message_options(p)
@@ -90,7 +91,8 @@ def show_notices(generator: Generator, console: Console) -> None:
 def show_cut_off(generator: Generator, console: Console) -> None:
     if generator.cut_off:
         console.warn(
-            f"{generator.cut_off} candidates were cut off at {generator.settings.max_length} tokens (--max-length)",
+            f"{generator.cut_off} candidates were cut off before their end, at --max-length "
+            f"{generator.settings.max_length} or where the model's positions end",
             cut_off=generator.cut_off,
         )
 
@@ -104,7 +106,7 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
     nbest = generator.settings.nbest
     journaled = {**settings, "format": options.format, "on-error": options.on_error}
     began = time.monotonic()
-    segments = candidates = unique = failed = 0
+    segments = candidates = unique = failed = failed_so_far = 0
     with ExitStack() as stack:
         sink = stack.enter_context(Sink(output, [], journaled, resume=options.resume, force=options.force))
         bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
@@ -112,17 +114,19 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
         index = sink.done
         for record in generator.generate(sink.checked(read_sources(options.sources)), skip=sink.done):
             show_notices(generator, console)
-            if isinstance(record, BadRecord):
-                if options.on_error == "stop":
+            try:
+                if isinstance(record, BadRecord):
                     raise record.error
-                console.warn(str(record.error))
-                failed += 1
-                content = render_failure(record, options.format, nbest)
-            else:
-                candidates, unique = candidates + sum(record.counts), unique + len(record)
                 content = render_list(record, options.format, index, lines=nbest)
-            sink.write(content, [], segments=1, failed=isinstance(record, BadRecord))
-            index, segments = index + 1, segments + 1
+                candidates, unique = candidates + sum(record.counts), unique + len(record)
+            except InputError as exc:
+                if options.on_error == "stop":
+                    raise
+                console.warn(str(exc))
+                failed += 1
+                content = render_failure(BadRecord(record.id, exc, record.source), options.format, nbest)
+            sink.write(content, [], segments=1, failed=failed - failed_so_far)
+            index, segments, failed_so_far = index + 1, segments + 1, failed
             bar.update()
         if output is not None:
             sink.finish(lambda count: save_config(output, options, _signature(settings), count))
@@ -142,7 +146,8 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
 
 
 def _signature(settings: dict[str, object]) -> str:
-    return "|".join(["GENERATE", *(f"{name}:{value}" for name, value in settings.items())])
+    known = {**settings, "version": version("mbr-decode")}
+    return "|".join(["GENERATE", *(f"{name}:{value}" for name, value in known.items())])
 
 
 def _format_of(output: str | None) -> str:

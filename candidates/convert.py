@@ -14,25 +14,26 @@ from typing import Any
 from candidates.ct2 import SIDECAR
 from candidates.errors import ModelError, UsageError
 from candidates.text import disk_errors
-from candidates.tokens import all_tokens
+from candidates.tokens import all_tokens, load_transformers_tokenizer
 
 QUANTIZATIONS = ("float32", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16")
 
 
 def convert(model: str, folder: Path, *, quantization: str = "int8", force: bool = False) -> None:
     """Convert a transformers folder or hub name; `folder` appears when it is complete."""
+    folder = folder.resolve()
     if folder.exists() and not force:
         raise UsageError(f"{folder} exists; give --force to replace it, or another name")
-    if Path(model).resolve() == folder.resolve():
-        raise UsageError(f"{folder} is the model itself; convert it to another folder")
-    from transformers import AutoConfig, AutoTokenizer
+    if folder.exists() and not (folder / SIDECAR).is_file():
+        raise UsageError(f"{folder} is not a converted model, so --force does not replace it; give another name")
+    from transformers import AutoConfig
 
     partial = folder.with_name(f".{folder.name}.partial")
     with disk_errors(folder):
         shutil.rmtree(partial, ignore_errors=True)
         try:
             _converter(model).convert(str(partial), quantization=quantization)
-            AutoTokenizer.from_pretrained(model).save_pretrained(partial)
+            load_transformers_tokenizer(model).save_pretrained(partial)
             config = AutoConfig.from_pretrained(model)
         except (ValueError, RuntimeError, OSError, KeyError, AttributeError, TypeError, NotImplementedError) as exc:
             shutil.rmtree(partial, ignore_errors=True)

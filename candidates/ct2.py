@@ -28,7 +28,7 @@ from candidates import epsilon
 from candidates.errors import ModelError, ResourceError, UsageError
 from candidates.files import Record
 from candidates.generation import DEFAULT_EPSILON, Generator, Settings, blank, model_folder
-from candidates.lists import Candidate, CandidateList
+from candidates.lists import Candidate, CandidateList, check_text
 from candidates.sentences import join_candidates, split_sentences
 from candidates.tokens import open_tokenizer, read_json, read_vocabulary
 
@@ -71,6 +71,8 @@ class Ct2Generator(Generator):
         split_sentences: bool = False,
     ) -> None:
         super().__init__()
+        if compute_type not in COMPUTE_TYPES:
+            raise UsageError(f"--compute-type {compute_type} is unknown; expected one of {', '.join(COMPUTE_TYPES)}")
         self.settings = settings
         self._folder = _ct2_folder(model)
         self._tokenizer = open_tokenizer(self._folder, src_lang, tgt_lang)
@@ -135,27 +137,30 @@ class Ct2Generator(Generator):
             raise ModelError(f"{self._folder}: CTranslate2 failed: {exc}") from exc
 
     def _lists(self, start: int, sources: list[str]) -> list[Record]:
-        cuts = [split_sentences(source) if self._split else [source] for source in sources]
-        units = [
-            Unit(self.fitted(self._tokenizer.encode(sentence), self._tokenizer.end, self._positions, id), id)
-            for id, sentences in enumerate(cuts, start)
-            for sentence in sentences
-            if sentence.strip()
-        ]
+        units = [unit for id, source in enumerate(sources, start) for unit in self._units(source, id)]
         method = {"beam": self._beams, "sample": self._samples, "epsilon": self._epsilon_samples}[self.settings.method]
         lists: dict[int, list[list[Candidate]]] = {}
         for unit, candidates in zip(units, method(start, units) if units else [], strict=True):
             lists.setdefault(unit.id, []).append(candidates)
+        nbest = self.settings.nbest
         return [
-            blank(source, id, self.settings.nbest) or CandidateList.of(source, join_candidates(lists[id]), id=id)
+            CandidateList.of(source, join_candidates(lists[id]), id=id) if id in lists else blank(source, id, nbest)
             for id, source in enumerate(sources, start)
         ]
+
+    def _units(self, source: str, id: int) -> list[Unit]:
+        """What there is to translate in a source: nothing in a blank one, or in one of invisible characters."""
+        check_text(source, f"segment {id}")
+        end = self._tokenizer.end
+        parts = [self._tokenizer.encode(part) for part in (split_sentences(source) if self._split else [source])]
+        return [Unit(self.fitted(tokens, end, self._positions, id), id) for tokens in parts if set(tokens) - {end}]
 
     def _options(self, *, max_length: int | None = None) -> dict[str, Any]:
         length = max_length or self.settings.max_length + len(self._prefix)
         return {
             "max_decoding_length": min(length, self._positions or length),
-            "max_input_length": 0,  # the default cuts without a word; `_encode` cuts with one
+            "min_decoding_length": 0,  # the default takes the end's share from the first step's probabilities
+            "max_input_length": 0,  # the default cuts without a word; `fitted` has cut with one
             "return_scores": True,
             "return_end_token": True,
         }

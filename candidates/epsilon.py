@@ -57,19 +57,17 @@ def sample(
             count, logprob = waiting[prefix]
             here = prefix
             for greedy, logits in zip(path.tokens, path.logits, strict=True):
-                if len(here) == max_length:
-                    found.append(Draw(here, logprob, count, finished=False))
-                    count = 0
-                    break
                 tokens, shares = truncated(logits, epsilon, temperature)
                 surprise = _log_softmax(logits)
                 following = 0
                 for token, times in zip(tokens.tolist(), random.multinomial(count, shares).tolist(), strict=True):
+                    reached = logprob + float(surprise[token])
                     if not times:
                         continue
-                    reached = logprob + float(surprise[token])
                     if token == end:
                         found.append(Draw(here, reached, times, finished=True))
+                    elif len(here) + 1 == max_length:
+                        found.append(Draw((*here, token), reached, times, finished=False))
                     elif token == greedy:
                         following = times
                     else:

@@ -198,9 +198,9 @@ def bundled_models() -> list[str]:
     return sorted(path.parent.name for path in BUNDLED.glob("*/model.bin"))
 
 
-def blank(source: str, id: int, nbest: int) -> CandidateList | None:
-    """A blank line has one translation, the empty one, as often as candidates were asked for; no model is needed."""
-    return CandidateList.of(source, [Candidate("", 0.0, nbest)], id=id) if not source.strip() else None
+def blank(source: str, id: int, nbest: int) -> CandidateList:
+    """A blank line has one translation, the empty one, as often as candidates were asked for."""
+    return CandidateList.of(source, [Candidate("", 0.0, nbest)], id=id)
 
 
 def _backend(name: str) -> Any:

@@ -14,8 +14,8 @@ from typing import Any
 
 from candidates.errors import ModelError, ResourceError, UsageError
 from candidates.files import Record
-from candidates.generation import DEFAULT_EPSILON, Generator, Settings, blank
-from candidates.lists import Candidate, CandidateList
+from candidates.generation import DEFAULT_EPSILON, Generator, Settings, blank, bundled_models
+from candidates.lists import Candidate, CandidateList, check_text
 from candidates.sentences import join_candidates, split_sentences
 from candidates.tokens import load_transformers_tokenizer, transformers_tokenizer
 
@@ -58,7 +58,7 @@ class HfGenerator(Generator):
         self._device = _torch_device(device)
         if threads is not None:
             torch.set_num_threads(threads)
-        self._model = _load(model, getattr(torch, compute_type)).to(self._device).eval()
+        self._model = _load(model, getattr(torch, compute_type), self._device)
         config = self._model.config
         self._positions = None if hasattr(config, "relative_attention_num_buckets") else _positions(config)
 
@@ -76,9 +76,11 @@ class HfGenerator(Generator):
         for id, source in enumerate(sources):
             if id < skip:
                 continue
-            yield blank(source, id, self.settings.nbest) or CandidateList.of(
-                source, self._candidates(source, id), id=id
-            )
+            check_text(source, f"segment {id}")
+            if source.strip():
+                yield CandidateList.of(source, self._candidates(source, id), id=id)
+            else:
+                yield blank(source, id, self.settings.nbest)
 
     def _candidates(self, source: str, id: int) -> list[Candidate]:
         import torch
@@ -115,12 +117,14 @@ class HfGenerator(Generator):
         known: dict[str, Any] = {
             "num_return_sequences": settings.nbest,
             "max_new_tokens": min(settings.max_length + len(prefix), self._positions or 10**9),
+            "forced_eos_token_id": None,  # some models end what they cut off, which would hide that they did
         }
         if prefix:
             known["forced_bos_token_id"] = self._ids(prefix[0])
         if settings.method == "beam":
             penalty = 1.0 if settings.length_penalty is None else settings.length_penalty
-            return known | {"do_sample": False, "num_beams": settings.beams, "length_penalty": penalty}
+            known |= {"do_sample": False, "num_beams": settings.beams, "length_penalty": penalty}
+            return known | {"early_stopping": True}  # as many ended hypotheses as beams end it, as in CTranslate2
         # transformers keeps the top 50 unless told otherwise.
         known |= {"do_sample": True, "num_beams": 1, "temperature": settings.temperature or 1.0}
         known |= {"top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
@@ -150,19 +154,23 @@ class HfGenerator(Generator):
         return logprobs, ended.any(1).tolist()
 
 
-def _load(model: str, dtype: Any) -> Any:
+def _load(model: str, dtype: Any, device: str) -> Any:
     import transformers
 
     transformers.logging.set_verbosity_error()
     with suppress(AttributeError):
         transformers.logging.disable_progress_bar()
     try:
-        return transformers.AutoModelForSeq2SeqLM.from_pretrained(model, torch_dtype=dtype)
+        network = transformers.AutoModelForSeq2SeqLM.from_pretrained(model, torch_dtype=dtype)
     except (OSError, ValueError, RuntimeError, KeyError) as exc:
         raise ModelError(
             f"{model}: transformers cannot load it as a translation model: {exc}. Expected a folder or a hub name of "
-            "a sequence-to-sequence model"
+            f"a sequence-to-sequence model, or a bundled model ({', '.join(bundled_models())})"
         ) from exc
+    try:
+        return network.to(device).eval()
+    except (RuntimeError, AssertionError) as exc:
+        raise UsageError(f"device {device!r} cannot be used: {exc}") from exc
 
 
 def _positions(config: Any) -> int | None:

@@ -135,7 +135,7 @@ class ServerGenerator(Generator):
 
     def _record(self, id: int, source: str) -> Record:
         try:
-            return blank(source, id, self.settings.nbest) or self._list(id, source)
+            return self._list(id, source) if source.strip() else blank(source, id, self.settings.nbest)
         except InputError as exc:
             return BadRecord(id, exc, source)
 
@@ -149,13 +149,17 @@ class ServerGenerator(Generator):
         """The samples of one sentence: as many as were asked for, unless the server stops giving."""
         wanted = self.settings.nbest
         found: list[Candidate] = []
+        reason = "asked for the rest, the server gave no further text"
         for attempt in count():
             number = min(wanted - len(found), _CHOICES)
             body = self._body(text, number, _seed(self.settings.seed, id, part, attempt))
             try:
                 choices = self._server.ask("/chat/completions", "choices", body)
             except InputError as exc:
-                raise InputError(f"segment {id}: {exc}") from exc
+                if not found:
+                    raise InputError(f"segment {id}: {exc}") from exc
+                reason = str(exc)
+                break
             new = [candidate for choice in choices[:number] if (candidate := self._candidate(choice)) is not None]
             found += new
             if len(found) == wanted or not new:
@@ -167,10 +171,7 @@ class ServerGenerator(Generator):
                 "some in message.content; try the prompt by hand, or raise --max-length for a model that thinks first"
             )
         if len(found) < wanted:
-            self.notices.append(
-                f"segment {id}: {len(found)} of {wanted} candidates{sentence}; asked for the rest, the server gave no "
-                "further text"
-            )
+            self.notices.append(f"segment {id}: {len(found)} of {wanted} candidates{sentence}; {reason}")
         return found
 
     def _body(self, text: str, number: int, seed: int) -> dict[str, Any]:

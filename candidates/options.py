@@ -75,8 +75,8 @@ def add_generation_options(parser: argparse.ArgumentParser, *, short_names: bool
         "--top-p", type=float, metavar="P", help="sample: from the likeliest tokens that hold P (default: 1)"
     )
     g.add_argument("--epsilon", type=float, metavar="E", help="epsilon: no token less likely than E (default: 0.02)")
-    g.add_argument("--max-length", type=int, metavar="N", default=256, help="tokens of a candidate")
-    g.add_argument("--split-sentences", action="store_true", help="translate long sources sentence by sentence")
+    g.add_argument("--max-length", type=int, metavar="N", help="tokens of a candidate (default: 256)")
+    g.add_argument("--split-sentences", action="store_true", help="translate sentence by sentence, and join")
 
     g = parser.add_argument_group("server (back-end openai; the key is taken from OPENAI_API_KEY)")
     g.add_argument("--server-model", metavar="NAME", help="the model's name at the server (default: its only one)")
@@ -84,6 +84,13 @@ def add_generation_options(parser: argparse.ArgumentParser, *, short_names: bool
     g.add_argument("--concurrency", type=int, metavar="N", help="requests at once (default: 8)")
     g.add_argument("--retries", type=int, metavar="N", help="of a failed request (default: 5)")
     g.add_argument("--timeout", type=float, metavar="SECONDS", help="of a request (default: 120)")
+
+
+def given_options(options: argparse.Namespace) -> list[str]:
+    """The generation options that were given, as they are spelled on mbr-decode."""
+    model = ("translator", "translator_backend", "translator_compute_type", "translator_batch_tokens")
+    names = (*model, "src_lang", "tgt_lang", "method", *_SETTINGS, "split_sentences", *_SERVER)
+    return [f"--{name.replace('_', '-')}" for name in names if getattr(options, name) not in (None, False)]
 
 
 def method_of(options: argparse.Namespace) -> Method:
@@ -105,11 +112,13 @@ def generator_of(options: argparse.Namespace) -> Generator:
         nbest=100 if options.nbest is None else options.nbest,
         seed=options.seed,
         method=method_of(options),
-        **{name: getattr(options, name) for name in _SETTINGS},
+        **{name: value for name in _SETTINGS if (value := getattr(options, name)) is not None},
     )
     given = {name: getattr(options, name) for name in ("src_lang", "tgt_lang", *_SERVER)}
     given |= {"compute_type": options.translator_compute_type, "batch_tokens": options.translator_batch_tokens}
     given["split_sentences"] = options.split_sentences or None
-    if _backend_of(options) != "openai":  # on mbr-decode these two may be meant for the utility alone
-        given |= {"device": options.device and options.device.split(",")[0], "threads": options.threads}
+    backend = _backend_of(options)
+    if backend != "openai":  # on mbr-decode these two may be meant for the utility alone
+        device = (options.device or "auto").split(",")[0]
+        given |= {"device": "cpu" if (backend, device) == ("ct2", "mps") else device, "threads": options.threads}
     return open_generator(settings, model=options.translator, backend=options.translator_backend, **given)

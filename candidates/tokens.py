@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,16 +68,20 @@ def load_transformers_tokenizer(folder: Path | str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(str(folder))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Marian's recommends a package that only cleans up punctuation
+            return AutoTokenizer.from_pretrained(str(folder))
     except Exception as exc:  # transformers raises whatever its tokenizers do
         raise ModelError(f"{folder}: transformers cannot load its tokenizer: {exc}") from exc
 
 
 def transformers_tokenizer(tokenizer: Any, src_lang: str | None, tgt_lang: str | None) -> Tokenizer:
     """A transformers tokenizer in the shape of ours."""
-    languages = find_languages(all_tokens(tokenizer), src_lang, tgt_lang)
-    if not languages.source_text and type(tokenizer).__name__.startswith("T5"):
+    tokens = all_tokens(tokenizer)
+    if type(tokenizer).__name__.startswith("T5") and not any(map(_LANGUAGE_TOKEN.fullmatch, tokens)):
         languages = Languages(source_text=_t5_prefix(src_lang, tgt_lang))
+    else:
+        languages = find_languages(tokens, src_lang, tgt_lang)
     if languages.target_tokens and src_lang is not None:
         tokenizer.src_lang = src_lang
 
@@ -128,6 +133,8 @@ def find_languages(vocabulary: dict[str, Any], src_lang: str | None, tgt_lang: s
     """How this vocabulary says from which language to which; nothing where it knows no languages."""
     known = [token for token in vocabulary if _LANGUAGE_TOKEN.fullmatch(token)]
     if not known:
+        if src_lang is not None or tgt_lang is not None:
+            raise UsageError("this model knows no languages to choose from; leave out --src-lang and --tgt-lang")
         return Languages()
     if tgt_lang is None:
         raise UsageError(f"this model translates into several languages; give --tgt-lang, such as {_examples(known)}")
@@ -178,7 +185,9 @@ def _examples(known: list[str], count: int = 4) -> str:
 
 
 def _t5_prefix(src_lang: str | None, tgt_lang: str | None) -> str:
+    if src_lang is None and tgt_lang is None:
+        return ""  # fine-tuned for one pair
     if src_lang is None or tgt_lang is None:
-        return ""
+        raise UsageError("T5 is told both languages or neither; give --src-lang and --tgt-lang")
     source, target = (_T5_LANGUAGES.get(name, name) for name in (src_lang, tgt_lang))
     return f"translate {source} to {target}: "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from candidates.console import Console, Parser, add_message_options
 from candidates.errors import InputError, UsageError
 from candidates.files import FORMATS, guess_format
-from candidates.options import add_generation_options, generator_of, method_of
+from candidates.options import add_generation_options, generator_of, given_options, method_of
 
 if TYPE_CHECKING:
     from candidates.generation import Generator
@@ -203,8 +203,10 @@ def _check(options: argparse.Namespace, console: Console) -> None:
         raise UsageError("only one of --candidates, --sources and --logprobs can be standard input")
     if options.candidates is None:
         _check_text_in(options, console)
-    elif options.translator is not None or options.save_candidates is not None:
-        raise UsageError("--translator and --save-candidates go with text; --candidates holds lists that exist already")
+    else:
+        given = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
+        if given:
+            raise UsageError(f"{', '.join(given)} go with text; --candidates holds lists that exist already")
     options.weights = options.weights or ("uniform" if options.candidates is None and _beam(options) else "count")
     options.utility = options.utility or "pear"
 
@@ -252,9 +254,12 @@ def _decoder(options: argparse.Namespace, stack: ExitStack) -> Decoder:
     from mbr.cli.records import unfit
     from mbr.pipeline import Decoder
     from mbr.strategies import get_strategy
-    from mbr.utilities import get_utility, utility_class
+    from mbr.utilities import get_utility, utility_class, utility_options
 
     given = {name: getattr(options, name) for name in UTILITY_OPTIONS if _given(getattr(options, name))}
+    if options.candidates is None:  # with text in, these two are the translator's as well
+        for name in {"device", "threads"} - set(utility_options(options.utility)):
+            given.pop(name, None)
     kind = utility_class(options.utility)
     strategy = get_strategy(options.strategy or kind.default_strategy)
     strategy.check_fit(kind.name, kind.relation)  # before a model is loaded
@@ -309,7 +314,7 @@ def _decode(decoder: Decoder, generator: Generator | None, options: argparse.Nam
     with ExitStack() as stack:
         sink = stack.enter_context(_sink(output, files, signature, options))
         bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
-        sink.begin(header(options.format), *files.headers())
+        sink.begin(header(options.format), *(b"" for _ in files.publishers))
         if generator is None:
             records = sink.remaining(_read(options))
         else:
@@ -355,27 +360,20 @@ class _Companions:
 
     def __init__(self, options: argparse.Namespace) -> None:
         from candidates.journal import publish_as_is
-        from candidates.writing import OUTPUT_FORMATS
         from mbr.matrix import publish_matrices
 
         self._matrix = options.matrix is not None
-        self._lists: str | None = None
+        self._lists = options.save_candidates is not None
         self.publishers: list[tuple[Path, Publisher]] = []
         if options.matrix:
             self.publishers.append((Path(options.matrix), publish_matrices))
         if options.save_candidates:
-            self._lists = guess_format(options.save_candidates)
-            if self._lists not in ("jsonl", "tsv"):
+            if guess_format(options.save_candidates) != "jsonl":
                 raise UsageError(
-                    f"--save-candidates {options.save_candidates}: expected a name that ends in .jsonl or .tsv; "
-                    f"mbr-generate writes {', '.join(OUTPUT_FORMATS)}"
+                    f"--save-candidates {options.save_candidates}: expected a name that ends in .jsonl, which holds "
+                    "any text; mbr-generate writes the other formats"
                 )
             self.publishers.append((Path(options.save_candidates), publish_as_is))
-
-    def headers(self) -> list[bytes]:
-        from candidates.writing import header
-
-        return [*([b""] if self._matrix else []), *([header(self._lists)] if self._lists else [])]
 
     def chunks(self, window: Sequence[Decision]) -> list[bytes]:
         """What a window adds to each file."""
@@ -383,16 +381,18 @@ class _Companions:
         if self._matrix:
             chunks.append(b"".join(decision.matrix.pack() for decision in window if decision.matrix))
         if self._lists:
-            chunks.append(b"".join(self._list(decision, self._lists) for decision in window))
+            chunks.append(b"".join(_list_of(decision) for decision in window))
         return chunks
 
-    def _list(self, decision: Decision, format: str) -> bytes:
-        from candidates.files import BadRecord
-        from candidates.writing import render_failure, render_list
 
-        if decision.candidates is not None:
-            return render_list(decision.candidates, format, 0)
-        return render_failure(BadRecord(decision.id, InputError(decision.error or ""), decision.source), format, 0)
+def _list_of(decision: Decision) -> bytes:
+    """The candidates behind a decision, as JSONL."""
+    from candidates.files import BadRecord
+    from candidates.writing import render_failure, render_list
+
+    if decision.candidates is not None:
+        return render_list(decision.candidates, "jsonl", 0)
+    return render_failure(BadRecord(decision.id, InputError(decision.error or ""), decision.source), "jsonl", 0)
 
 
 class _Tally:

@@ -50,12 +50,17 @@ def utility_class(name: str) -> type[Utility]:
 def get_utility(name: str, **options: Any) -> Utility:
     """A ready utility. An option it does not take is an error, not a shrug."""
     found = utility_class(name)
-    known = inspect.signature(found).parameters
+    known = utility_options(name)
     unknown = [option for option in options if option not in known]
     if unknown:
         taken = ", ".join(known) or "none"
         raise UsageError(f"utility {name!r} has no option {unknown[0]!r} (it takes {taken})")
     return found(**options)
+
+
+def utility_options(name: str) -> list[str]:
+    """The options that a utility takes."""
+    return list(inspect.signature(utility_class(name)).parameters)
 
 
 def _plug_ins() -> dict[str, EntryPoint]:
