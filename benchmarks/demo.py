@@ -1,6 +1,6 @@
-"""The demonstration behind `make demo`: decode a shipped sample list and show what was chosen over what.
+"""The demonstration behind `make demo`: a few sentences translated by the bundled model, the best of 100 chosen.
 
-For now the utility is chrF; the bundled translation model and the bundled PEAR will take over as they arrive.
+The utility is chrF until a PEAR ships with the package.
 """
 
 from __future__ import annotations
@@ -8,29 +8,43 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 from benchmarks.peers import ROOT
 
-SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
-
 
 def main() -> int:
-    lists = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
-    words = ["mbr-decode", "--utility", "chrf", "--candidates", str(SAMPLE.relative_to(ROOT)), "--format", "jsonl"]
+    words = ["mbr-decode", "--utility", "chrf", "--nbest", "100", "--sources", "benchmarks/sample/en.txt"]
     print("$ " + " ".join(words), flush=True)
-    program = Path(sys.executable).with_name(words[0])
-    result = subprocess.run([program, *words[1:]], stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
-    for record in map(json.loads, result.stdout.splitlines()):
-        item = next(item for item in lists if item["id"] == record["id"])
+    with tempfile.TemporaryDirectory() as scratch:
+        lists = Path(scratch) / "lists.jsonl"
+        command = [
+            Path(sys.executable).with_name(words[0]),
+            *words[1:],
+            "--format",
+            "jsonl",
+            "--save-candidates",
+            lists,
+        ]
+        began = time.monotonic()
+        result = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", cwd=ROOT, check=False)
+        seconds = time.monotonic() - began
+        if result.returncode:
+            return result.returncode
+        first = [json.loads(line)["candidates"][0]["text"] for line in lists.read_text(encoding="utf-8").splitlines()]
+    decided = [json.loads(line) for line in result.stdout.splitlines()]
+    for record, text in zip(decided, first, strict=True):
         print(f"\n  source      {record['source']}")
-        print(f"  first       {item['candidates'][0]}")
-        print(f"  MBR choice  {record['text']}")
+        print(f"  beam best   {text}")
+        print(f"  MBR choice  {record['text']}{' (the same)' if record['text'] == text else ''}")
         print(
             f"              expected chrF {record['expected_utility']:.1f}, {record['margin']:.1f} above the second of "
             f"{record['unique']} distinct candidates"
         )
-    return result.returncode
+    print(f"\n{len(decided)} sentences in {seconds:.1f} seconds, loading included")
+    return 0
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from html import escape
 
-from benchmarks.demo import SAMPLE
 from benchmarks.peers import ROOT
 from mbr import rerank
 
+SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
 CELL, LABEL, TOP = 34, 490, 104
 
 

@@ -1,7 +1,8 @@
-"""Does memory grow with the input? Proves: candidate lists stream through mbr-decode.
+"""Does memory grow with the input? Proves: lists stream through mbr-decode, and text through mbr-generate.
 
-Pipes 10,000 and then 100,000 short lists into `mbr-decode --utility chrf` and prints the peak resident memory of
-the process for each. With a file as output, so that the journal is part of what is measured.
+Pipes 10,000 and then 100,000 short lists into `mbr-decode --utility chrf`, then 5,000 and 50,000 short sentences into
+`mbr-generate` (two samples each of the bundled model), and prints the peak resident memory of the process for each.
+With a file as output, so that the journal is part of what is measured.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -22,53 +24,60 @@ WORDS = ("the", "a", "cat", "dog", "house", "runs", "sleeps", "today", "tomorrow
 ALLOWED_GROWTH = 1.1
 
 
-def feed(stream: IO[bytes], count: int) -> None:
-    """Lists of five candidates of five to nine words, written as fast as they are read."""
+def a_list(draw: random.Random, place: int) -> bytes:
+    """Five candidates of five to nine words."""
+    candidates = [" ".join(draw.choices(WORDS, k=draw.randint(5, 9))) for _ in range(5)]
+    return json.dumps({"id": place, "source": f"source {place}", "candidates": candidates}).encode() + b"\n"
+
+
+def a_sentence(draw: random.Random, place: int) -> bytes:
+    return " ".join(draw.choices(WORDS, k=draw.randint(2, 6))).encode() + b".\n"
+
+
+DECODE = ("mbr-decode", "--utility", "chrf", "--candidates", "-")
+GENERATE = ("mbr-generate", "--nbest", "2", "--method", "sample", "--max-length", "12", "--format", "lines")
+
+
+def feed(stream: IO[bytes], count: int, make: Callable[[random.Random, int], bytes]) -> None:
+    """Lines written as fast as they are read."""
     draw = random.Random(1)
     with stream:
         for place in range(count):
-            candidates = [" ".join(draw.choices(WORDS, k=draw.randint(5, 9))) for _ in range(5)]
-            record = {"id": place, "source": f"source {place}", "candidates": candidates}
-            stream.write(json.dumps(record).encode() + b"\n")
+            stream.write(make(draw, place))
 
 
-def peak(count: int) -> tuple[float, float]:
-    """Peak resident memory in MiB, and seconds, for so many lists."""
-    program = Path(sys.executable).with_name("mbr-decode")
+def peak(words: Sequence[str], count: int, make: Callable[[random.Random, int], bytes]) -> tuple[float, float]:
+    """Peak resident memory in MiB, and seconds, for so many lines."""
+    program = Path(sys.executable).with_name(words[0])
     with tempfile.TemporaryDirectory() as folder:
-        words: list[str | Path] = [
-            program,
-            "--utility",
-            "chrf",
-            "--candidates",
-            "-",
-            "--quiet",
-            "-o",
-            f"{folder}/out.txt",
-        ]
         began = time.monotonic()
-        process = subprocess.Popen(words, stdin=subprocess.PIPE)
+        command: list[str | Path] = [program, *words[1:], "--quiet", "-o", f"{folder}/out.txt"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert process.stdin is not None
-        writer = threading.Thread(target=feed, args=(process.stdin, count))
+        writer = threading.Thread(target=feed, args=(process.stdin, count, make))
         writer.start()
         _, status, usage = os.wait4(process.pid, 0)
         writer.join()
-        assert status == 0, f"mbr-decode ended with status {status}"
+        assert status == 0, f"{words[0]} ended with status {status}"
         lines = Path(folder, "out.txt").read_bytes().count(b"\n")
-        assert lines == count, f"{lines} lines for {count} lists"
+        assert lines == count * (2 if words is GENERATE else 1), f"{lines} lines for {count}"
         return usage.ru_maxrss / 1024, time.monotonic() - began
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lists", type=int, nargs=2, default=(10_000, 100_000), metavar=("FEW", "MANY"))
-    few, many = parser.parse_args().lists
-    results = {count: peak(count) for count in (few, many)}
-    for count, (memory, seconds) in results.items():
-        print(f"{count:>8,} lists  peak memory {memory:6.1f} MiB  {seconds:6.1f} s  {count / seconds:6.0f} lists/s")
-    growth = results[many][0] / results[few][0]
-    print(f"memory for {many / few:.0f} times the lists: {growth:.2f} times")
-    return 0 if growth <= ALLOWED_GROWTH else 1
+    parser.add_argument("--sentences", type=int, nargs=2, default=(5_000, 50_000), metavar=("FEW", "MANY"))
+    options = parser.parse_args()
+    grows = False
+    for words, (few, many), make in ((DECODE, options.lists, a_list), (GENERATE, options.sentences, a_sentence)):
+        results = {count: peak(words, count, make) for count in (few, many)}
+        for count, (memory, seconds) in results.items():
+            print(f"{words[0]:12}  {count:>8,} lines  peak memory {memory:6.1f} MiB  {count / seconds:6.0f} lines/s")
+        growth = results[many][0] / results[few][0]
+        print(f"{words[0]:12}  memory for {many / few:.0f} times the lines: {growth:.2f} times", flush=True)
+        grows |= growth > ALLOWED_GROWTH
+    return int(grows)
 
 
 if __name__ == "__main__":
