@@ -20,16 +20,10 @@ def main() -> int:
     print("$ " + " ".join(words), flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         lists = Path(scratch) / "lists.jsonl"
-        command = [
-            Path(sys.executable).with_name(words[0]),
-            *words[1:],
-            "--format",
-            "jsonl",
-            "--save-candidates",
-            lists,
-        ]
+        options = [*words[1:], "--format", "jsonl", "--save-candidates", str(lists)]
         began = time.monotonic()
-        result = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", cwd=ROOT, check=False)
+        program = Path(sys.executable).with_name(words[0])
+        result = subprocess.run([program, *options], stdout=subprocess.PIPE, encoding="utf-8", cwd=ROOT, check=False)
         seconds = time.monotonic() - began
         if result.returncode:
             return result.returncode
