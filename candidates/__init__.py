@@ -1,13 +1,26 @@
-"""Candidate lists: one source sentence, many translations, from files or (later) from a translation model.
+"""Candidate lists: one source sentence, many translations, from a translation model or from files.
 
->>> from candidates import read_lists
->>> for item in read_lists("lists.jsonl"):      # doctest: +SKIP
-...     print(item.source, len(item))
+>>> from candidates import Settings, open_generator
+>>> with open_generator(Settings(nbest=100)) as generator:      # doctest: +SKIP
+...     for item in generator.generate(["A dog runs."]):
+...         print(item.source, len(item))
 """
 
 from candidates.errors import MbrError
 from candidates.files import BadRecord, Record, read_lists
+from candidates.generation import Generator, Settings, open_generator
 from candidates.lists import Candidate, CandidateList
 from candidates.writing import write_lists
 
-__all__ = ["BadRecord", "Candidate", "CandidateList", "MbrError", "Record", "read_lists", "write_lists"]
+__all__ = [
+    "BadRecord",
+    "Candidate",
+    "CandidateList",
+    "Generator",
+    "MbrError",
+    "Record",
+    "Settings",
+    "open_generator",
+    "read_lists",
+    "write_lists",
+]

@@ -44,6 +44,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     _section("machine", [("python", python), ("system", platform.platform()), *_devices()])
     _section("caches", _caches())
     _section("utilities", _utilities(problems))
+    _section("bundled translation models", _translators(problems))
     for problem in problems:
         print(f"PROBLEM: {problem}")
     print("all is well" if not problems else f"{len(problems)} problem(s) found")
@@ -55,6 +56,18 @@ def _section(title: str, rows: list[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         print(f"  {name.ljust(width)}  {value}")
+
+
+def _translators(problems: list[str]) -> list[tuple[str, str]]:
+    from candidates.generation import BUNDLED, DEFAULT_MODEL, bundled_models
+
+    if DEFAULT_MODEL not in bundled_models():
+        problems.append(f"{BUNDLED / DEFAULT_MODEL} is missing or incomplete; install mbr-decode again")
+        return [(DEFAULT_MODEL, "missing")]
+    return [
+        (name, f"{sum(file.stat().st_size for file in (BUNDLED / name).iterdir()) / 1e6:.1f} MB")
+        for name in bundled_models()
+    ]
 
 
 def _version(distribution: str) -> str | None:

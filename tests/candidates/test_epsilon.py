@@ -108,6 +108,17 @@ def test_a_limit_on_the_length_is_kept_and_shows() -> None:
     assert all(entry.finished for tokens, entry in drawn.items() if len(tokens) < 2)
 
 
+def test_the_model_is_not_asked_beyond_the_limit() -> None:
+    """It may have no positions there."""
+
+    def limited(prefixes: list[Prefix]) -> list[Path]:
+        assert max(map(len, prefixes)) < 3
+        return paths(prefixes)
+
+    random = np.random.default_rng(1)
+    sample(limited, draws=500, epsilon=0.01, temperature=5.0, max_length=3, end=END, random=random)
+
+
 def test_the_same_seed_gives_the_same_draws() -> None:
     assert draw(100, seed=3) == draw(100, seed=3)
     assert draw(100, seed=3) != draw(100, seed=4)
