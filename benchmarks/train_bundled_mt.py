@@ -18,7 +18,7 @@ from candidates.training.export import write_translator
 from candidates.training.loop import Recipe, train
 from candidates.training.split import read_pairs
 
-RECIPE = Recipe(steps=5000)
+RECIPE = Recipe(steps=4300, cool_down=0.35)
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import sentencepiece
 import torch
 
+from candidates.ct2 import SIDECAR
 from candidates.training.network import Attention, Layer, Translator
 
 
@@ -51,6 +52,7 @@ def write_translator(model: Translator, sentencepiece_file: Path, folder: Path, 
     shutil.copyfile(sentencepiece_file, folder / "sentencepiece.model")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    (folder / SIDECAR).write_text(json.dumps({"positions": sizes.positions}, indent=2) + "\n", encoding="utf-8")
 
 
 def _array(tensor: torch.Tensor) -> Any:
