@@ -12,7 +12,7 @@ test: .venv-comet/$(MARK)
 	.venv-comet/bin/python -m pytest -n 2 --dist worksteal
 
 test-light: .venv-light/$(MARK)
-	.venv-light/bin/python -m pytest -n 2 --dist worksteal
+	.venv-light/bin/python -m pytest -n 2 --dist worksteal -m "not one_world"
 
 lint: .venv-light/$(MARK)
 	.venv-light/bin/ruff format --check .

@@ -16,6 +16,8 @@ import pytest
 from candidates import BadRecord, CandidateList, read_lists, write_lists
 from candidates.errors import InputError
 
+pytestmark = pytest.mark.one_world
+
 GENERATE = """\
 2021-04-24 17:20:46 | INFO | fairseq_cli.generate | loading model(s) from model.pt
 S-2\tGuten Morgen .

@@ -16,6 +16,8 @@ from candidates.files import read_lists
 from candidates.lists import CandidateList
 from tests.conftest import Run
 
+pytestmark = pytest.mark.one_world
+
 TEXT = "Where is the station?\n\nI have never seen such a beautiful sunset.\n"
 
 

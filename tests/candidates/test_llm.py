@@ -24,6 +24,8 @@ from candidates.errors import InputError, ModelError, UsageError
 from candidates.generation import Settings, open_generator
 from candidates.llm import ServerGenerator
 
+pytestmark = pytest.mark.one_world
+
 KEY = "sk-very-secret-0123456789"
 
 

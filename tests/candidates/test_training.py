@@ -11,6 +11,8 @@ from candidates.errors import InputError
 from candidates.training.split import PARTS, part_of, read_pairs
 from tests.conftest import DATA
 
+pytestmark = pytest.mark.one_world
+
 TATOEBA = DATA / "tatoeba" / "deu-eng.tsv.gz"
 THINGS = [("cats", "Katzen"), ("dogs", "Hunde"), ("books", "Bücher")]
 PAIRS = [(f"I have {n} {thing}.", f"Ich habe {n} {ding}.") for n in range(2, 40) for thing, ding in THINGS]

@@ -15,6 +15,8 @@ import pytest
 
 from tests.conftest import Run, write_jsonl
 
+pytestmark = pytest.mark.one_world
+
 WORDS = [
     "der",
     "die",
