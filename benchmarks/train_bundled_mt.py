@@ -16,9 +16,9 @@ import torch
 from benchmarks.peers import WORK
 from candidates.training.export import write_translator
 from candidates.training.loop import Recipe, train
-from candidates.training.split import read_pairs
+from candidates.training.split import PARTS, read_pairs
 
-RECIPE = Recipe(steps=4300, cool_down=0.35)
+RECIPE = Recipe(steps=4300, cool_down=0.42)
 
 
 def main() -> None:
@@ -28,8 +28,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    pairs, dev = read_pairs(options.data, "train"), read_pairs(options.data, "dev")
-    model = train(RECIPE, pairs, dev, options.work)
+    for part in PARTS:
+        pairs = list(read_pairs(options.data, part))
+        print(f"{part}: {len(pairs):,} pairs, {len({source for source, _ in pairs}):,} sources")
+    model = train(RECIPE, read_pairs(options.data, "train"), read_pairs(options.data, "dev"), options.work)
+    print(f"{sum(weight.numel() for weight in model.parameters()):,} parameters")
     write_translator(model, options.work / "sentencepiece.model", options.work / "model")
 
 

@@ -15,7 +15,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -34,12 +34,13 @@ from candidates.tokens import open_tokenizer, read_json, read_vocabulary
 
 SIDECAR = "mbr-generate.json"
 CHUNK = 16
-COMPUTE_TYPES = ("default", "auto", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "float16", "bfloat16",
-                 "float32")  # fmt: skip
+COMPUTE_TYPES = ("default", "auto", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16",
+                 "bfloat16", "float32")  # fmt: skip
 
 _ROWS = 128  # samples drawn in one call; fixed, since it decides which random number goes where
 _LOOK_AHEAD = 16  # greedy steps that an epsilon call takes beyond its prefix
 _LOGITS = 2**25  # numbers that an epsilon call may return, about
+_NEVER = -1e30
 _NO_POSITION = re.compile(r"No position encodings are defined for positions >= (\d+)")
 _seeding = threading.Lock()
 
@@ -87,6 +88,7 @@ class Ct2Generator(Generator):
         if settings.method == "epsilon":
             self._vocabulary = read_vocabulary(self._folder)
             self._ids = {token: id for id, token in enumerate(self._vocabulary)}
+        self._closing = threading.Event()
         self._translator = self._load(self._workers)
         self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="ct2")
 
@@ -103,6 +105,7 @@ class Ct2Generator(Generator):
         return {name: value for name, value in known.items() if value is not None}
 
     def close(self) -> None:
+        self._closing.set()  # a chunk under way may have minutes to go
         self._pool.shutdown(cancel_futures=True)
         self._translator.unload_model()
 
@@ -119,17 +122,22 @@ class Ct2Generator(Generator):
                     yield from _wanted(*waiting.popleft(), skip)
             while waiting:
                 yield from _wanted(*waiting.popleft(), skip)
+        except CancelledError as exc:
+            raise UsageError("the generator was closed while candidates were still on their way") from exc
         finally:
             for _, future in waiting:
                 future.cancel()
 
     def _translate(self, start: int, sources: list[str]) -> list[Record]:
         """The candidate lists of one chunk. A limit that the model's folder does not tell is learnt from the error."""
+        known = self._positions
         try:
             return self._lists(start, sources)
+        except ValueError as exc:
+            raise UsageError(f"{self._folder}: CTranslate2 refuses a setting: {exc}") from exc
         except RuntimeError as exc:
             limit = _NO_POSITION.search(str(exc))
-            if limit and self._positions != int(limit[1]):
+            if limit and known != int(limit[1]):
                 self._positions = int(limit[1])
                 return self._translate(start, sources)
             if "out of memory" in str(exc).lower():
@@ -151,9 +159,13 @@ class Ct2Generator(Generator):
     def _units(self, source: str, id: int) -> list[Unit]:
         """What there is to translate in a source: nothing in a blank one, or in one of invisible characters."""
         check_text(source, f"segment {id}")
-        end = self._tokenizer.end
-        parts = [self._tokenizer.encode(part) for part in (split_sentences(source) if self._split else [source])]
-        return [Unit(self.fitted(tokens, end, self._positions, id), id) for tokens in parts if set(tokens) - {end}]
+        encode, end = self._tokenizer.encode, self._tokenizer.end
+        parts = [(part, encode(part)) for part in (split_sentences(source) if self._split else [source])]
+        return [
+            Unit(self.fitted(tokens, end, self._positions, id), id)
+            for part, tokens in parts
+            if not self._tokenizer.is_blank(part, tokens)
+        ]
 
     def _options(self, *, max_length: int | None = None) -> dict[str, Any]:
         length = max_length or self.settings.max_length + len(self._prefix)
@@ -188,6 +200,7 @@ class Ct2Generator(Generator):
         several = max(1, _ROWS // settings.nbest)
         lists = []
         for begin in range(0, len(units), several):
+            self._stop_if_closing()
             batch = [unit.tokens for unit in units[begin : begin + several]]
             results = translator.translate_batch(
                 batch,
@@ -246,6 +259,7 @@ class Ct2Generator(Generator):
         rows = max(1, _LOGITS // (len(self._vocabulary) * longest))
         paths = []
         for begin in range(0, len(prefixes), rows):
+            self._stop_if_closing()
             part = prefixes[begin : begin + rows]
             known = [self._prefix + [self._vocabulary[id] for id in prefix] for prefix in part]
             results = self._translator.translate_batch(
@@ -261,12 +275,17 @@ class Ct2Generator(Generator):
                 paths.append(epsilon.Path(tokens, np.stack([_numpy(row) for row in logits])))
         return paths
 
+    def _stop_if_closing(self) -> None:
+        if self._closing.is_set():
+            raise CancelledError
+
     def _candidates(self, result: Any, penalty: float) -> list[Candidate]:
         """Hypotheses as candidates, their scores without the normalisation by length."""
         self.count_cut_off(sum(tokens[-1:] != [self._tokenizer.end] for tokens in result.hypotheses))
         return [
             Candidate(self._tokenizer.decode(tokens), score * len(tokens) ** penalty)
             for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+            if score > _NEVER  # what fills a beam that has run out of hypotheses
         ]
 
     def _load(self, workers: int) -> Any:

@@ -183,11 +183,10 @@ def guess_backend(model: str) -> str:
 
 def model_folder(model: str) -> Path | None:
     """The local folder a model's name stands for, or None where it can only be a hub name."""
+    if model in bundled_models():
+        return BUNDLED / model  # a folder of this name here is ./name
     if Path(model).is_dir():
         return Path(model)
-    bundled = BUNDLED / model
-    if model in bundled_models():
-        return bundled
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise ModelError(f"{model}: no such folder; expected a model folder, a hub name or one of {_bundled_names()}")
     return None

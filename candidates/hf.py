@@ -77,10 +77,10 @@ class HfGenerator(Generator):
             if id < skip:
                 continue
             check_text(source, f"segment {id}")
-            if source.strip():
-                yield CandidateList.of(source, self._candidates(source, id), id=id)
-            else:
+            if self._tokenizer.is_blank(source, self._tokenizer.encode(source)):
                 yield blank(source, id, self.settings.nbest)
+            else:
+                yield CandidateList.of(source, self._candidates(source, id), id=id)
 
     def _candidates(self, source: str, id: int) -> list[Candidate]:
         import torch
@@ -150,7 +150,7 @@ class HfGenerator(Generator):
             memory = encoded.last_hidden_state.expand(len(rows), -1, -1)
             logits = self._model(encoder_outputs=(memory,), decoder_input_ids=rows[:, :-1]).logits[:, first - 1 :]
             chosen = logits.float().log_softmax(-1).gather(2, target[begin : begin + 16, :, None])[:, :, 0]
-            logprobs += (chosen * counted[begin : begin + 16]).sum(1).tolist()
+            logprobs += chosen.masked_fill(~counted[begin : begin + 16], 0).sum(1).tolist()
         return logprobs, ended.any(1).tolist()
 
 

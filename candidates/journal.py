@@ -50,13 +50,13 @@ class Journal:
         resume: bool = False,
         force: bool = False,
         keep_on_error: bool = True,
-        seconds_between_commits: float = 1.0,
     ) -> None:
         for path in files:
             refuse_overwrite(path, force=True)  # a folder is refused in any case
         self.files = files
         self.settings = settings
-        self._seconds = seconds_between_commits
+        # Seconds between commits; fewer cost time, more lose more in a kill.
+        self._seconds = float(os.environ.get("MBR_COMMIT_SECONDS", "1"))
         self._partials = [partial_path(path) for path in files]
         self._progress_path = progress_path(files[0])
         self._digest = hashlib.blake2b(digest_size=16)
@@ -203,7 +203,9 @@ class Journal:
                 f"the interrupted run had {key} {before.get(key)!r}, this one has {self.settings.get(key)!r}; resume "
                 "with the same settings, or give --force to start anew"
             )
-        for path, size in zip(self._partials, last.sizes, strict=True):
+        for path, final, size in zip(self._partials, self.files, last.sizes, strict=True):
+            if not path.exists() and final.is_file() and final.stat().st_size == size:
+                os.replace(final, path)  # killed while publishing, when this file had its name already
             if not path.exists() or path.stat().st_size < size:
                 raise InputError(f"{path} is missing or shorter than recorded; give --force to start anew")
         return last

@@ -103,17 +103,21 @@ def _backend_of(options: argparse.Namespace) -> str:
     return str(options.translator_backend or guess_backend(options.translator or DEFAULT_MODEL))
 
 
-def generator_of(options: argparse.Namespace) -> Generator:
-    """The generator that the options describe."""
-    for name in ("threads", "translator_batch_tokens", "concurrency"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name)} is not a positive number")
-    settings = Settings(
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The search or sampling that the options describe."""
+    return Settings(
         nbest=100 if options.nbest is None else options.nbest,
         seed=options.seed,
         method=method_of(options),
         **{name: value for name in _SETTINGS if (value := getattr(options, name)) is not None},
     )
+
+
+def generator_of(options: argparse.Namespace) -> Generator:
+    """The generator that the options describe."""
+    for name in ("threads", "translator_batch_tokens", "concurrency"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name)} is not a positive number")
     given = {name: getattr(options, name) for name in ("src_lang", "tgt_lang", *_SERVER)}
     given |= {"compute_type": options.translator_compute_type, "batch_tokens": options.translator_batch_tokens}
     given["split_sentences"] = options.split_sentences or None
@@ -121,4 +125,4 @@ def generator_of(options: argparse.Namespace) -> Generator:
     if backend != "openai":  # on mbr-decode these two may be meant for the utility alone
         device = (options.device or "auto").split(",")[0]
         given |= {"device": "cpu" if (backend, device) == ("ct2", "mps") else device, "threads": options.threads}
-    return open_generator(settings, model=options.translator, backend=options.translator_backend, **given)
+    return open_generator(settings_of(options), model=options.translator, backend=options.translator_backend, **given)

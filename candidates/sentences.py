@@ -1,7 +1,7 @@
 """Splitting a long source into sentences, and joining their candidates again.
 
 The rule is short on purpose: a sentence ends at `.`, `!`, `?`, `…` (closing quotes and brackets included) before white
-space and something that is not a lower-case letter, or right after `。`, `！`, `？`. It knows no abbreviations; "Dr. Smith" is
+space and something that is not one of a to z, or right after `。`, `！`, `？`. It knows no abbreviations; "Dr. Smith" is
 split, which costs the model some context and loses no text.
 """  # noqa: E501
 

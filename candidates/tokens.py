@@ -42,6 +42,10 @@ class Tokenizer:
     end: str = "</s>"
     languages: Languages = field(default_factory=Languages)
 
+    def is_blank(self, text: str, tokens: list[str]) -> bool:
+        """Whether there is nothing to translate: no text, or only characters that the tokenizer drops."""
+        return not text.strip() or tokens in (self.encode(""), self.encode(" "))
+
     def decode(self, tokens: list[str]) -> str:
         """The text of a hypothesis, whether or not it begins with the language and closes with the end token."""
         prefix = list(self.languages.target_tokens)
@@ -83,7 +87,7 @@ def transformers_tokenizer(tokenizer: Any, src_lang: str | None, tgt_lang: str |
     else:
         languages = find_languages(tokens, src_lang, tgt_lang)
     if languages.target_tokens and src_lang is not None:
-        tokenizer.src_lang = src_lang
+        tokenizer.src_lang = src_lang.strip("_")
 
     def encode(text: str) -> list[str]:
         tokens: list[str] = tokenizer.convert_ids_to_tokens(tokenizer(languages.source_text + text).input_ids)
@@ -116,7 +120,8 @@ def _sentencepiece_tokenizer(folder: Path, model: Path, src_lang: str | None, tg
     config = read_json(folder / "config.json")
     end = str(config.get("eos_token") or "</s>")
     after = [] if config.get("add_source_eos") else [end]
-    languages = find_languages(dict.fromkeys(read_vocabulary(folder)), src_lang, tgt_lang)
+    tokens = [*read_vocabulary(folder, "source"), *read_vocabulary(folder)]
+    languages = find_languages(dict.fromkeys(tokens), src_lang, tgt_lang)
 
     def encode(text: str) -> list[str]:
         pieces: list[str] = source.encode(text, out_type=str)
@@ -141,10 +146,10 @@ def find_languages(vocabulary: dict[str, Any], src_lang: str | None, tgt_lang: s
     for token in (f"<2{tgt_lang}>", f">>{tgt_lang}<<"):
         if token in vocabulary:
             return Languages(source_text=f"{token} ", source_tokens=(token,))
-    target = _language(vocabulary, tgt_lang, known)
+    target = _language(tgt_lang, known)
     if src_lang is None:
         raise UsageError(f"this model translates from several languages; give --src-lang, such as {_examples(known)}")
-    return Languages(source_tokens=(_language(vocabulary, src_lang, known),), target_tokens=(target,))
+    return Languages(source_tokens=(_language(src_lang, known),), target_tokens=(target,))
 
 
 def read_vocabulary(folder: Path, side: str = "target") -> list[str]:
@@ -172,9 +177,10 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _language(vocabulary: dict[str, Any], name: str, known: list[str]) -> str:
+def _language(name: str, known: list[str]) -> str:
+    """The token of a language. An ordinary word piece may have its name, so only language tokens count."""
     for token in (name, f"__{name}__"):
-        if token in vocabulary:
+        if token in known:
             return token
     raise UsageError(f"the model knows no language {name!r}; it knows {_examples(known, 12)}")
 

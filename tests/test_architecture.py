@@ -120,4 +120,6 @@ def test_wheel_holds_the_three_packages_and_nothing_else(tmp_path: Path) -> None
     top = {name.split("/")[0] for name in names if ".dist-info" not in name}
     assert top == {"candidates", "pear", "mbr"}
     assert {"candidates/py.typed", "pear/py.typed", "mbr/py.typed"} <= set(names)
+    bundled = {f"candidates/bundled/en-de/{name}" for name in ("model.bin", "sentencepiece.model", "README.md")}
+    assert bundled <= set(names)
     assert any(name.endswith("LICENSE") for name in names)

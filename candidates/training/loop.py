@@ -14,7 +14,7 @@ import json
 import random
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import sentencepiece
 import torch
 from torch.nn import functional
 
+from candidates.errors import InputError, UsageError
 from candidates.text import atomic_output
 from candidates.training.muon import Muon
 from candidates.training.network import Sizes, Translator
@@ -66,9 +67,14 @@ def train(
     """Train, or go on training, in the folder `work` (tokenizer, checkpoint, log); returns the final model."""
     work.mkdir(parents=True, exist_ok=True)
     texts = list(pairs)
+    if not texts:
+        raise InputError("no sentence pairs to learn from")
     tokenizer = _tokenizer(recipe, texts, work / "sentencepiece.model")
     data = list(_encoded(tokenizer, texts, recipe.longest))
-    dev_batches = batches(list(_encoded(tokenizer, dev, recipe.longest)), recipe.batch_tokens, seed="dev")
+    dev_data = list(_encoded(tokenizer, dev, recipe.longest))
+    if not data or not dev_data:
+        raise InputError(f"no pairs of at most {recipe.longest} tokens to learn from, or none to measure with")
+    dev_batches = batches(dev_data, recipe.batch_tokens, seed="dev")
     run = _Run(recipe, tokenizer.get_piece_size(), work / "checkpoint.pt")
     torch.manual_seed(recipe.seed)
     run.load()
@@ -199,11 +205,21 @@ class _Run:
         if not self.checkpoint.exists():
             return
         state: dict[str, Any] = torch.load(self.checkpoint, weights_only=True)
+        self._check_recipe(Recipe(**state["recipe"]), state["place"][0])
         self.model.load_state_dict(state["model"])
         for (optimizer, _), saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.step, self.epoch, self.place = state["place"]
         torch.set_rng_state(state["random"])
+
+    def _check_recipe(self, before: Recipe, step: int) -> None:
+        """A run goes on with its recipe; only where it ends may be changed, while the end does not show yet."""
+        early = not before.cooling(step) and not self.recipe.cooling(step)
+        after = replace(before, steps=self.recipe.steps, cool_down=self.recipe.cool_down) if early else before
+        if after != self.recipe:
+            raise UsageError(
+                f"{self.checkpoint} comes from another recipe: {before}; go on with that, or train in another folder"
+            )
 
 
 def _tokenizer(recipe: Recipe, texts: list[tuple[str, str]], file: Path) -> Any:

@@ -1,6 +1,6 @@
 """Muon: momentum made orthogonal, for the matrices inside a Transformer (Jordan et al., 2024).
 
-torch has it too, but multiplies in bfloat16, which CPUs without the instructions emulate at a fiftieth of the speed.
+torch has it too, but multiplies in bfloat16, which CPUs without the instructions emulate slowly.
 """
 
 from __future__ import annotations

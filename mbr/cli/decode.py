@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from candidates.console import Console, Parser, add_message_options
 from candidates.errors import InputError, UsageError
-from candidates.files import FORMATS, guess_format
-from candidates.options import add_generation_options, generator_of, given_options, method_of
+from candidates.files import FORMATS
+from candidates.options import add_generation_options, generator_of, given_options, method_of, settings_of
 
 if TYPE_CHECKING:
     from candidates.generation import Generator
@@ -215,6 +215,12 @@ def _check_text_in(options: argparse.Namespace, console: Console) -> None:
     for name in ("input_format", "logprobs"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} goes with --candidates; text is read line by line")
+    if options.save_candidates and not options.save_candidates.removesuffix(".gz").endswith(".jsonl"):
+        raise UsageError(
+            f"--save-candidates {options.save_candidates}: expected a name that ends in .jsonl, which holds any text; "
+            "mbr-generate writes the other formats"
+        )
+    settings_of(options)  # what makes no sense is said before a model is loaded
     if options.dry_run:
         raise UsageError(
             "--dry-run counts the pairs of lists that exist; make them first (mbr-generate), then give --candidates"
@@ -368,11 +374,6 @@ class _Companions:
         if options.matrix:
             self.publishers.append((Path(options.matrix), publish_matrices))
         if options.save_candidates:
-            if guess_format(options.save_candidates) != "jsonl":
-                raise UsageError(
-                    f"--save-candidates {options.save_candidates}: expected a name that ends in .jsonl, which holds "
-                    "any text; mbr-generate writes the other formats"
-                )
             self.publishers.append((Path(options.save_candidates), publish_as_is))
 
     def chunks(self, window: Sequence[Decision]) -> list[bytes]:

@@ -437,7 +437,7 @@ def test_what_does_not_pass_is_one_bad_record_between_its_neighbours(
 
 def test_an_answer_that_does_not_come_is_tried_again(server: ChatServer) -> None:
     server.script = first(Reply(hang=True))
-    assert lists(server.records(["s"], timeout=0.2))
+    assert lists(server.records(["s"], timeout=1.5))
     server.script = lambda source, asked, body: Reply(hang=True)
     assert "timed out" in str(bad(server.records(["t"], timeout=0.1, retries=1)[0]).error)
 
@@ -450,7 +450,7 @@ def test_an_answer_that_trickles_in_is_a_time_out_too(server: ChatServer, monkey
             self.wfile.write(b" ")
 
     monkeypatch.setattr(Handler, "reply", trickle)
-    record = bad(server.records(["s"], timeout=0.3, retries=0)[0])
+    record = bad(server.records(["s"], timeout=2, retries=0)[0])
     assert "timed out while the answer was still coming" in str(record.error)
 
 
@@ -751,9 +751,9 @@ def test_closing_waits_neither_for_a_back_off_nor_for_an_answer(server: ChatServ
         time.sleep(0.05)  # until the answers are read, too
         began = time.monotonic()
         generator.close()
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 10
         with pytest.raises(UsageError, match="closed"):
-            running.result(1)
+            running.result(10)
     assert len(server.bodies) == 2
 
 

@@ -132,6 +132,26 @@ def test_the_hf_back_end_samples_with_its_seed(folders: Folders) -> None:
             assert list(generator.generate(SOURCES, skip=3)) == first[3:]
 
 
+def test_a_word_piece_is_no_language() -> None:
+    """Vocabularies of real models hold the pieces "de" and "en" as well."""
+    from candidates.tokens import find_languages
+
+    m2m100 = dict.fromkeys(["en", "de", "__en__", "__de__"])
+    assert find_languages(m2m100, "en", "de").target_tokens == ("__de__",)
+    with pytest.raises(UsageError, match="knows no language 'de'"):
+        find_languages(dict.fromkeys(["en", "de", "eng_Latn", "deu_Latn"]), "eng_Latn", "de")
+
+
+@pytest.mark.parametrize("family", ["marian", "m2m100", "nllb", "t5"])
+@pytest.mark.parametrize("method", ["beam", "sample", "epsilon"])
+def test_no_model_is_asked_about_nothing(folders: Folders, family: str, method: str) -> None:
+    theirs, ours = folders(family)
+    settings = Settings(nbest=3, method=method, max_length=4)  # type: ignore[arg-type]
+    for model in (ours, theirs) if method == "beam" else (ours,):
+        for item in lists(model, settings, ["", "  ", "\t"], **LANGUAGES[family]):
+            assert (item.texts, item.counts) == (("",), (3,))
+
+
 def test_languages_must_be_named_and_known(folders: Folders) -> None:
     _, nllb = folders("nllb")
     _, m2m100 = folders("m2m100")
@@ -155,8 +175,8 @@ def test_a_source_beyond_the_positions_is_cut_with_a_notice(folders: Folders) ->
     try:
         for content in (known, "{}"):
             limit.write_text(content, encoding="utf-8")
-            with open_generator(Settings(nbest=2, max_length=5), model=str(ours)) as generator:
-                results.append(list(generator.generate(["The fox.", long])))
+            with open_generator(Settings(nbest=2, max_length=5), model=str(ours), threads=2) as generator:
+                results.append(list(generator.generate(["The fox.", long] * 40)))
                 assert any("segment 1: 30" in notice and "--split-sentences" in notice for notice in generator.notices)
     finally:
         limit.write_text(known, encoding="utf-8")
