@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="Tatoeba's pairs, tab-separated")
     parser.add_argument("--model", default="en-de")
     parser.add_argument("--sources", type=int, help="of the test part, for the beam of 5 (default: all)")
-    parser.add_argument("--lists", type=int, default=1000, help="sources for the lists of 100")
+    parser.add_argument("--lists", type=int, default=300, help="sources for the lists of 100")
     options = parser.parse_args()
     references: dict[str, list[str]] = {}
     for source, target in read_pairs(options.data, "test"):
@@ -104,6 +104,7 @@ def scores(name: str, outputs: list[str], sources: Sequence[str], references: di
         found[f"{name} {kind}"] = round(metric.corpus_score(outputs, streams[:1]).score, 2)
         found[f"{kind} signature"] = str(metric.get_signature())
         found[f"{name} {kind}, all references"] = round(metric.corpus_score(outputs, streams).score, 2)
+        found[f"{kind} signature, all references"] = str(metric.get_signature())
     return found
 
 
@@ -117,7 +118,9 @@ def show(row: dict[str, Any]) -> str:
             one = f"{row[f'{name} bleu']:.1f} / {row[f'{name} chrf']:.1f}"
             lines.append(f"  {name:9} BLEU / chrF {one} (all references: {every})")
     if "unique" not in row:
-        lines += [f"  {row['bleu signature']}", f"  {row['chrf signature']}"]
+        lines += [
+            f"  {row[f'{kind} signature{refs}']}" for refs in ("", ", all references") for kind in ("bleu", "chrf")
+        ]
     return "\n".join(lines)
 
 
