@@ -46,15 +46,21 @@ def main() -> None:
     references: dict[str, list[str]] = {}
     for source, target in read_pairs(options.data, "test"):
         references.setdefault(source, []).append(target)
-    sources = list(references)[:: max(1, len(references) // (options.sources or len(references)))][: options.sources]
+    sources = spread(list(references), options.sources or len(references))
     rows = [beam_of_five(options.model, sources, references)]
     print(show(rows[0]), flush=True)
-    few = sources[:: max(1, len(sources) // options.lists)][: options.lists]
+    few = spread(sources, options.lists)
     for method in METHODS:
         rows.append(lists_of_hundred(options.model, few, references, method))
         print(show(rows[-1]), flush=True)
     WORK.mkdir(exist_ok=True)
     (WORK / "candidates.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+def spread(sources: Sequence[str], count: int) -> list[str]:
+    """So many of them, evenly: the file goes from short to long."""
+    count = min(count, len(sources))
+    return [sources[place * len(sources) // count] for place in range(count)]
 
 
 def beam_of_five(model: str, sources: Sequence[str], references: dict[str, list[str]]) -> dict[str, Any]:

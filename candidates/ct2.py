@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from candidates import epsilon
-from candidates.errors import ModelError, ResourceError, UsageError
+from candidates.errors import MbrError, ModelError, ResourceError, UsageError
 from candidates.files import Record
 from candidates.generation import DEFAULT_EPSILON, Generator, Settings, blank, model_folder
 from candidates.lists import Candidate, CandidateList, check_text
@@ -133,6 +133,8 @@ class Ct2Generator(Generator):
         known = self._positions
         try:
             return self._lists(start, sources)
+        except MbrError:
+            raise
         except ValueError as exc:
             raise UsageError(f"{self._folder}: CTranslate2 refuses a setting: {exc}") from exc
         except RuntimeError as exc:

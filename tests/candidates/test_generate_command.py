@@ -180,15 +180,15 @@ def kill_after(words: list[str], progress: Path, commits: int) -> bool:
 @pytest.mark.parametrize("command", ["mbr-generate", "mbr-decode"])
 def test_a_killed_and_resumed_run_has_the_bytes_of_a_whole_one(tmp_path: Path, command: str, method: str) -> None:
     """Killed twice, in the middle of a chunk as like as not."""
-    source = many_sources(tmp_path / "source.txt", 100)
+    source = many_sources(tmp_path / "source.txt", 40 if method == "epsilon" else 100)
     words = [str(Path(sys.executable).with_name(command)), "--sources", str(source), "--nbest", "40", "--quiet"]
-    words += ["--method", method, "--max-length", "20"]
+    words += ["--method", method, "--max-length", "12"]
     more = ["--utility", "chrf"] if command == "mbr-decode" else []
     files = ["-o", "{}.jsonl", *(["--save-candidates", "{}.lists.jsonl", "--matrix", "{}.npz"] if more else [])]
     whole = [*words, *more, *(word.format(tmp_path / "whole") for word in files)]
     killed = [*words, *more, *(word.format(tmp_path / "killed") for word in files), "--resume"]
     subprocess.run(whole, check=True)
-    for commits in (2, 5):
+    for commits in (1, 2):
         assert kill_after(killed, tmp_path / "killed.jsonl.progress", commits)
     subprocess.run(killed, check=True)
     for suffix in (".jsonl", *((".lists.jsonl", ".npz") if more else ())):

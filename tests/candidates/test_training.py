@@ -140,7 +140,7 @@ def test_the_exported_model_scores_as_the_network_does(tmp_path: Path) -> None:
     model = train(recipe(2), PAIRS, PAIRS[:9], tmp_path / "work", every=2)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "work" / "sentencepiece.model"))
-    for quantization, tolerance in (("float32", 1e-4), ("int8", 0.5)):
+    for quantization, tolerance in (("float32", 1e-4), ("int8", 0.3)):
         folder = tmp_path / quantization
         write_translator(model, tmp_path / "work" / "sentencepiece.model", folder, quantization=quantization)
         assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
@@ -153,4 +153,5 @@ def test_the_exported_model_scores_as_the_network_does(tmp_path: Path) -> None:
             with torch.no_grad():
                 logprobs = model(ids[0], ids[1][:, :-1]).log_softmax(-1)[0]
             expected = logprobs.gather(1, ids[1][0, 1:, None])[:, 0].tolist()
-            assert result.log_probs == pytest.approx(expected, abs=tolerance)
+            differences = [abs(a - b) for a, b in zip(result.log_probs, expected, strict=True)]
+            assert sum(differences) / len(differences) < tolerance
