@@ -176,11 +176,13 @@ def kill_after(words: list[str], progress: Path, commits: int) -> bool:
     return process.returncode != 0
 
 
-@pytest.mark.parametrize("method", ["beam", "sample", "epsilon"])
-@pytest.mark.parametrize("command", ["mbr-generate", "mbr-decode"])
+@pytest.mark.parametrize(
+    ("command", "method"),
+    [("mbr-generate", "beam"), ("mbr-generate", "sample"), ("mbr-generate", "epsilon"), ("mbr-decode", "sample")],
+)
 def test_a_killed_and_resumed_run_has_the_bytes_of_a_whole_one(tmp_path: Path, command: str, method: str) -> None:
     """Killed twice, in the middle of a chunk as like as not."""
-    source = many_sources(tmp_path / "source.txt", 40 if method == "epsilon" else 100)
+    source = many_sources(tmp_path / "source.txt", 24 if method == "epsilon" else 60)
     words = [str(Path(sys.executable).with_name(command)), "--sources", str(source), "--nbest", "40", "--quiet"]
     words += ["--method", method, "--max-length", "12"]
     more = ["--utility", "chrf"] if command == "mbr-decode" else []

@@ -19,7 +19,7 @@ SOURCES = [
     "",
     "I have never seen such a beautiful sunset.",
     "He is not as young as he looks.",
-] * 8
+] * 4  # more than one chunk of 16
 METHODS: list[dict[str, Any]] = [
     {"method": "beam"},
     {"method": "sample"},
@@ -76,7 +76,7 @@ def test_every_source_has_its_list_in_order(settings: dict[str, Any]) -> None:
 def test_threads_resuming_and_repeating_change_nothing(settings: dict[str, Any]) -> None:
     made = lists(**settings, threads=1)
     assert lists(**settings, threads=3) == made
-    for skip in (5, 16, 23, len(SOURCES)):
+    for skip in (5, 16, len(SOURCES)):
         assert lists(**settings, skip=skip) == made[skip:]
 
 
@@ -187,8 +187,8 @@ def test_a_long_source_is_cut_with_a_notice_or_split() -> None:
     "source", ["🙂🙃", "日本語のテキスト", "a" * 400, "\u200b", "tab\there", "x\ry", "x\u2028y", "\0", "}{\\"]
 )
 def test_any_text_is_translated_to_something(source: str) -> None:
-    for settings in METHODS:
-        (item,) = lists([source], nbest=2, max_length=30, **settings)
+    for settings in (METHODS[0], METHODS[1], METHODS[4]):
+        (item,) = lists([source], nbest=2, max_length=12, **settings)
         assert item.source == source
         assert sum(item.counts) == 2
 
