@@ -23,6 +23,7 @@ bench: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.parity_pear_mt
 	.venv-light/bin/python -m benchmarks.speed_pear
 	.venv-light/bin/python -m benchmarks.stream_memory
+	.venv-light/bin/python -m benchmarks.candidates
 
 # torch goes first and alone: with it in place no other package's range pulls the CUDA build.
 .venv/$(MARK): pyproject.toml constraints/light.txt

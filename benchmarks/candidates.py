@@ -1,6 +1,6 @@
 """What the bundled translation model is worth: quality of its best, of its lists, and what they cost.
 
-    python -m benchmarks.candidates --data ../shared/data/tatoeba/deu-eng.tsv.gz
+    python -m benchmarks.candidates
 
 Sources are those of the split's `test` part, which the training never saw (`candidates.training.split`). For each: the
 first candidate of a beam of 5, then lists of 100 by each method: the first candidate, the choice by chrF-MBR, the
@@ -21,7 +21,7 @@ from typing import Any
 import sacrebleu
 import sacrebleu.metrics
 
-from benchmarks.peers import WORK
+from benchmarks.peers import TATOEBA, WORK
 from candidates.generation import Settings, open_generator
 from candidates.lists import CandidateList
 from candidates.training.split import read_pairs
@@ -38,7 +38,7 @@ METHODS: list[dict[str, Any]] = [
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="Tatoeba's pairs, tab-separated")
+    parser.add_argument("--data", type=Path, default=TATOEBA, help="Tatoeba's pairs, tab-separated")
     parser.add_argument("--model", default="en-de")
     parser.add_argument("--sources", type=int, help="of the test part, for the beam of 5 (default: all)")
     parser.add_argument("--lists", type=int, default=300, help="sources for the lists of 100")

@@ -11,6 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "benchmarks" / "work"
+TATOEBA = Path(os.environ.get("MBR_DATA", ROOT.parent / "shared" / "data")) / "tatoeba" / "deu-eng.tsv.gz"
 
 
 def environment(name: str, requirement: str) -> Path:

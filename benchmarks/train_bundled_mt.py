@@ -1,6 +1,6 @@
 """Train the bundled English-German model: what made the files in candidates/bundled/en-de.
 
-    python -m benchmarks.train_bundled_mt --data ../shared/data/tatoeba/deu-eng.tsv.gz
+    python -m benchmarks.train_bundled_mt
 
 Goes on from its last checkpoint when started again, and writes the model to `benchmarks/work/en-de/model` at the
 end; `benchmarks.candidates --model benchmarks/work/en-de/model` measures it.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.peers import WORK
+from benchmarks.peers import TATOEBA, WORK
 from candidates.training.export import write_translator
 from candidates.training.loop import Recipe, train
 from candidates.training.split import PARTS, read_pairs
@@ -23,7 +23,7 @@ RECIPE = Recipe(steps=4300, cool_down=0.42)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="English-German pairs, tab-separated")
+    parser.add_argument("--data", type=Path, default=TATOEBA, help="English-German pairs, tab-separated")
     parser.add_argument("--work", type=Path, default=WORK / "en-de", help="folder of checkpoint, log and model")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
