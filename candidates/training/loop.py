@@ -10,6 +10,7 @@ begins, so that the probabilities the sampler draws from are the model's honest 
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import time
@@ -224,9 +225,10 @@ class _Run:
 
 def _tokenizer(recipe: Recipe, texts: list[tuple[str, str]], file: Path) -> Any:
     if not file.exists():
+        model = io.BytesIO()  # a name to write to would stay in the model, folder and all
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter([text for pair in texts for text in pair]),
-            model_prefix=str(file.with_suffix("")),
+            model_writer=model,
             vocab_size=recipe.vocabulary,
             model_type="unigram",
             byte_fallback=True,
@@ -238,7 +240,8 @@ def _tokenizer(recipe: Recipe, texts: list[tuple[str, str]], file: Path) -> Any:
             num_threads=1,
             minloglevel=2,
         )
-        file.with_suffix(".vocab").unlink()
+        with atomic_output(file) as stream:
+            stream.write(model.getvalue())
     return sentencepiece.SentencePieceProcessor(model_file=str(file))
 
 
