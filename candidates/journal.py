@@ -55,8 +55,7 @@ class Journal:
             refuse_overwrite(path, force=True)  # a folder is refused in any case
         self.files = files
         self.settings = settings
-        # Seconds between commits; fewer cost time, more lose more in a kill.
-        self._seconds = float(os.environ.get("MBR_COMMIT_SECONDS", "1"))
+        self._seconds = _seconds_between_commits()
         self._partials = [partial_path(path) for path in files]
         self._progress_path = progress_path(files[0])
         self._digest = hashlib.blake2b(digest_size=16)
@@ -226,6 +225,15 @@ class Journal:
             path.unlink(missing_ok=True)
         for path in self.files:
             remove_debris(path)
+
+
+def _seconds_between_commits() -> float:
+    """Fewer cost time, more lose more in a kill."""
+    given = os.environ.get("MBR_COMMIT_SECONDS", "1")
+    try:
+        return float(given)
+    except ValueError as exc:
+        raise UsageError(f"MBR_COMMIT_SECONDS {given!r} is not a number of seconds; correct or unset it") from exc
 
 
 def _lock(stream: IO[bytes], output: Path) -> None:
