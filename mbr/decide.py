@@ -34,7 +34,9 @@ class Decision:
     `ranking` holds indices into `candidates.texts`, best first; `expected` their expected utilities
     by index (empty where nothing was scored).
     Flags: `tie` (the second is exactly as good), `single` (one distinct candidate, nothing scored), `truncated`
-    (texts longer than the model can take), `fallback` (no decision could be made; the first candidate stands in).
+    (texts longer than the model can take), `unseen` (a budget too small to compare all; those left out are not in the
+    ranking, their expected utility is NaN), `fallback` (no decision could be made; the first candidate stands in).
+    `estimated_regret` is None where the strategy cannot tell.
     """
 
     id: str | int
@@ -42,7 +44,7 @@ class Decision:
     ranking: tuple[int, ...]
     expected: NDArray[np.float64]
     passes: int = 0
-    estimated_regret: float = 0.0
+    estimated_regret: float | None = 0.0
     flags: tuple[str, ...] = ()
     matrix: UtilityMatrix | None = None
     error: str | None = None
@@ -79,6 +81,15 @@ def list_weights(item: CandidateList, kind: Weights) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
+def own_weights(
+    weights: NDArray[np.float64], copies: NDArray[np.float64], self_rule: SelfRule = "exclude"
+) -> NDArray[np.float64]:
+    """What of each weight [N] counts where a candidate is its own pseudo-reference."""
+    if self_rule == "include" or (len(weights) == 1 and copies[0] == 1):
+        return weights
+    return np.asarray(weights * (1 - 1 / copies))
+
+
 def expected_utility(
     values: NDArray[np.floating],
     weights: NDArray[np.float64],
@@ -87,8 +98,7 @@ def expected_utility(
 ) -> NDArray[np.float64]:
     """E_i [N] from values [N, N], weights [N] and the number of listed copies [N] behind each weight."""
     shares = np.tile(weights, (len(weights), 1))  # [hypotheses, pseudo-references]
-    if self_rule == "exclude" and (len(weights) > 1 or copies[0] > 1):
-        np.fill_diagonal(shares, weights * (1 - 1 / copies))
+    np.fill_diagonal(shares, own_weights(weights, copies, self_rule))
     return np.asarray((values * shares).sum(axis=1) / shares.sum(axis=1))
 
 

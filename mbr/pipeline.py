@@ -24,7 +24,17 @@ from numpy.typing import NDArray
 from candidates.errors import InputError, MbrError, ModelError, UsageError
 from candidates.files import BadRecord, Record
 from candidates.lists import Candidate, CandidateList
-from mbr.decide import SELF_RULES, WEIGHTS, Decision, SelfRule, Weights, expected_utility, list_weights, rank
+from mbr.decide import (
+    SELF_RULES,
+    WEIGHTS,
+    Decision,
+    SelfRule,
+    Weights,
+    expected_utility,
+    list_weights,
+    own_weights,
+    rank,
+)
 from mbr.matrix import UtilityMatrix
 from mbr.pool import Talk, hold
 from mbr.signature import Signature
@@ -70,6 +80,7 @@ class Decoder:
                 "utility": self.utility.name,
                 **self.utility.settings(),
                 "strategy": self.strategy.name,
+                **self.strategy.settings,
                 "self": self.self_rule,
                 "nbest": "all" if nbest is None else nbest,
                 "weights": self.weights,
@@ -84,9 +95,10 @@ class Decoder:
             yield self._decode_window(window)
 
     def passes(self, item: CandidateList) -> int:
-        """How many pairs the strategy is expected to ask for."""
-        size = len(item)
-        return self.strategy.passes(size) + (size if self._diagonal(item) else 0) if size > 1 else 0
+        """How many pairs the strategy asks for."""
+        if len(item) == 1:
+            return 0
+        return self.strategy.passes(len(item), int(self._diagonal(item).sum()), self.utility.relation)
 
     def _cut(self, records: Iterable[Record]) -> Iterator[list[Record]]:
         window: list[Record] = []
@@ -118,18 +130,27 @@ class Decoder:
             if len(record) == 1:
                 decisions[place] = self._single(record)
             else:
-                talks[place] = Talk(record, weights, self.strategy.talk(self._segment(record)))
+                talks[place] = Talk(record, weights, self.strategy.talk(self._segment(record, weights)))
         for place, talk in hold(talks, self.utility):
             decisions[place] = self._failed(talk.item, talk.error) if talk.error else self._decide(talk)
         return [decisions[place] for place in range(len(window))]
 
-    def _segment(self, item: CandidateList) -> Segment:
-        return Segment(len(item), _text_order(item.texts, self.seed), self._diagonal(item))
+    def _segment(self, item: CandidateList, weights: NDArray[np.float64]) -> Segment:
+        return Segment(
+            draws=_text_draws(item.texts, self.seed),
+            weights=weights,
+            own_weights=own_weights(weights, self._copies(item), self.self_rule),
+            relation=self.utility.relation,
+            diagonal=self._diagonal(item),
+        )
 
-    def _diagonal(self, item: CandidateList) -> bool:
-        """Whether u(i, i) matters (or costs nothing) and is not zero by antisymmetry."""
-        matters = self.self_rule == "include" or bool((self._copies(item) > 1).any())
-        return self.utility.relation != "antisymmetric" and (matters or isinstance(self.utility, MatrixUtility))
+    def _diagonal(self, item: CandidateList) -> NDArray[np.bool_]:
+        """Whose u(i, i) matters (or costs nothing) and is not zero by antisymmetry."""
+        if self.utility.relation == "antisymmetric":
+            return np.zeros(len(item), np.bool_)
+        if self.self_rule == "include" or isinstance(self.utility, MatrixUtility):
+            return np.ones(len(item), np.bool_)
+        return self._copies(item) > 1
 
     def _copies(self, item: CandidateList) -> NDArray[np.float64]:
         """How many listed entries stand behind each weight."""
@@ -137,12 +158,17 @@ class Decoder:
 
     def _decide(self, talk: Talk) -> Decision:
         item, outcome = talk.item, cast(Outcome, talk.outcome)
-        expected = expected_utility(outcome.values, talk.weights, self._copies(item), self.self_rule)
-        if not np.isfinite(expected).all():
+        expected, ranking = outcome.expected, outcome.ranking
+        if expected is None or ranking is None:
+            expected = expected_utility(outcome.values, talk.weights, self._copies(item), self.self_rule)
+            ranking = rank(expected)
+        if not np.isfinite(expected[list(ranking)]).all():
             return self._failed(item, ModelError(f"segment {item.id!r}: an expected utility is not a finite number"))
-        ranking = rank(expected)
-        tie = expected[ranking[0]] == expected[ranking[1]]
-        truncated = self.utility.truncates(item.source, item.texts)
+        flags = {
+            "tie": len(ranking) > 1 and expected[ranking[0]] == expected[ranking[1]],
+            "truncated": self.utility.truncates(item.source, item.texts),
+            "unseen": len(ranking) < len(item),
+        }
         return Decision(
             id=item.id,
             candidates=item,
@@ -150,7 +176,7 @@ class Decoder:
             expected=expected,
             passes=talk.passes,
             estimated_regret=outcome.estimated_regret,
-            flags=tuple(flag for flag, raised in (("tie", tie), ("truncated", truncated)) if raised),
+            flags=tuple(flag for flag, raised in flags.items() if raised),
             matrix=self._matrix(item.id, item.texts, outcome, talk.passes),
         )
 
@@ -186,6 +212,7 @@ def decode(
     utility: str | Utility = "pear",
     *,
     strategy: str | None = None,
+    budget: int | None = None,
     weights: Weights = "count",
     self_rule: SelfRule = "exclude",
     seed: int = 1,
@@ -195,14 +222,15 @@ def decode(
 ) -> Iterator[Decision]:
     """Decode candidate lists (or `(source, candidates)` pairs), streaming, in order.
 
-    `options` go to the utility: `decode(lists, "pear", model="Prosho/pear", device="cuda")`.
+    `budget`: passes per list, with strategy "halving". `options` go to the utility:
+    `decode(lists, "pear", model="Prosho/pear", device="cuda")`.
     """
     ready = get_utility(utility, **options) if isinstance(utility, str) else utility
     if options and not isinstance(utility, str):
         raise UsageError(f"options {', '.join(options)} go with a utility's name; this utility is already made")
     decoder = Decoder(
         ready,
-        get_strategy(strategy or ready.default_strategy),
+        get_strategy(strategy or ready.default_strategy, budget=budget),
         weights=weights,
         self_rule=self_rule,
         seed=seed,
@@ -245,7 +273,7 @@ def _as_records(lists: Iterable[CandidateList | tuple[str, Sequence[str]]]) -> I
             yield CandidateList.of(item[0], item[1], id=index)
 
 
-def _text_order(texts: Sequence[str], seed: int) -> NDArray[np.intp]:
-    """The candidates in an order that their texts and the seed fix, whatever their places."""
-    digests = [hashlib.blake2b(f"{seed} {text}".encode(), digest_size=8).digest() for text in texts]
-    return np.array(sorted(range(len(texts)), key=digests.__getitem__), np.intp)
+def _text_draws(texts: Sequence[str], seed: int) -> NDArray[np.float64]:
+    """Uniform random numbers in (0, 1) that the texts and the seed fix, whatever their places."""
+    digests = (hashlib.blake2b(f"{seed} {text}".encode(), digest_size=8).digest() for text in texts)
+    return np.array([((int.from_bytes(digest, "big") >> 12) + 0.5) / 2**52 for digest in digests])

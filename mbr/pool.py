@@ -41,11 +41,13 @@ def _score(talks: Sequence[Talk], utility: Utility) -> list[NDArray[np.float32]]
 
 
 def _matrix(talk: Talk, utility: MatrixUtility) -> NDArray[np.float32]:
+    """All utilities of a list, computed when it first asks for some."""
     texts = talk.item.texts
-    matrix = np.asarray(utility.matrix(talk.item.source, texts, texts), np.float32)
-    if matrix.shape != (len(texts), len(texts)):
-        raise ModelError(f"utility {utility.name!r} returned a matrix {matrix.shape} for {len(texts)} candidates")
-    return matrix
+    if talk.matrix is None:
+        talk.matrix = np.asarray(utility.matrix(talk.item.source, texts, texts), np.float32)
+    if talk.matrix.shape != (len(texts), len(texts)):
+        raise ModelError(f"utility {utility.name!r} returned a matrix {talk.matrix.shape} for {len(texts)} candidates")
+    return talk.matrix
 
 
 class Talk:
@@ -57,6 +59,7 @@ class Talk:
         self.passes = 0
         self.outcome: Outcome | None = None
         self.error: MbrError | None = None
+        self.matrix: NDArray[np.float32] | None = None
         self._conversation = conversation
         self.asked = next(conversation)
 

@@ -63,7 +63,7 @@ def _record(decision: Decision, top: int) -> dict[str, Any]:
         "candidates": sum(item.counts) if item else 0,
         "unique": len(item) if item else 0,
         "passes": decision.passes,
-        "estimated_regret": round(decision.estimated_regret, 6),
+        "estimated_regret": None if decision.estimated_regret is None else round(decision.estimated_regret, 6),
         "flags": list(decision.flags),
     }
     if decision.error:

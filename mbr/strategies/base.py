@@ -12,8 +12,8 @@ and their requests are pooled into full batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,23 +29,42 @@ Scores = NDArray[np.float32]
 class Segment:
     """What a strategy may know of a candidate list.
 
-    `order` is a permutation of the candidates that depends on their texts and the seed, not on their places in the
-    list: a strategy that goes by it asks for the same pairs however the list is permuted. `diagonal` says whether
-    u(i, i) matters to the decision and is not known to be zero.
+    `draws` [N] are uniform random numbers in (0, 1) that depend on the texts and the seed, not on the places in the
+    list: a strategy that goes by them asks for the same pairs however the list is permuted. `weights` [N] are those
+    of the candidates as pseudo-references, `own_weights` [N] what of them counts for the candidate itself.
+    `diagonal` [N] says whose u(i, i) matters to the decision (or costs nothing) and is not known to be zero.
     """
 
-    size: int
-    order: Pairs
-    diagonal: bool = False
+    draws: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    own_weights: NDArray[np.float64]
+    relation: Relation
+    diagonal: NDArray[np.bool_]
+
+    @property
+    def size(self) -> int:
+        return len(self.draws)
+
+    @property
+    def order(self) -> Pairs:
+        """A random permutation of the candidates."""
+        return np.argsort(self.draws, kind="stable")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Utilities [N, N], which of them were scored, and the expected regret of deciding by them."""
+    """Utilities [N, N], which of them were scored, and the expected regret of deciding by them (None: unknown).
+
+    Where the utilities are all there, the decision follows from them. A strategy that left some out gives its own
+    estimates of the expected utilities [N] and its ranking; a candidate of which it knows nothing is not in the
+    ranking, and its estimate is NaN.
+    """
 
     values: NDArray[np.float32]
     scored: NDArray[np.bool_]
-    estimated_regret: float = 0.0
+    estimated_regret: float | None = 0.0
+    expected: NDArray[np.float64] | None = None
+    ranking: tuple[int, ...] | None = None
 
 
 Conversation = Generator[Pairs, Scores, Outcome]
@@ -53,14 +72,19 @@ Conversation = Generator[Pairs, Scores, Outcome]
 
 @dataclass(frozen=True)
 class Strategy:
-    """A named way to choose pairs. `passes(n)` estimates how many it needs for n candidates."""
+    """A named way to choose pairs.
+
+    `passes(candidates, diagonal, relation)` is how many it asks for, where `diagonal` of the u(i, i) matter.
+    `settings` go into the signature.
+    """
 
     name: str
     summary: str
     talk: Callable[[Segment], Conversation]
-    passes: Callable[[int], int]
+    passes: Callable[[int, int, Relation], int]
     needs_antisymmetry: bool = False
     uses_seed: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     def check_fit(self, utility: str, relation: Relation) -> None:
         if self.needs_antisymmetry and relation != "antisymmetric":

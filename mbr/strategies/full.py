@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from mbr.matrix import Relation
 from mbr.strategies.base import Conversation, Outcome, Pairs, Segment, Strategy, fill
 
 
 def all_pairs(segment: Segment) -> Pairs:
     """Every ordered pair of two candidates, and the diagonal where it matters."""
     wanted = np.ones((segment.size, segment.size), np.bool_)
-    if not segment.diagonal:
-        np.fill_diagonal(wanted, False)
+    np.fill_diagonal(wanted, segment.diagonal)
     return np.argwhere(wanted)
 
 
@@ -27,11 +27,15 @@ def talk_both(segment: Segment) -> Conversation:
     return Outcome((outcome.values - outcome.values.T) * np.float32(0.5), outcome.scored)
 
 
-FULL = Strategy("full", "every ordered pair", talk_full, lambda n: n * (n - 1))
+def passes_full(size: int, diagonal: int, relation: Relation) -> int:
+    return size * (size - 1) + diagonal
+
+
+FULL = Strategy("full", "every ordered pair", talk_full, passes_full)
 BOTH = Strategy(
     "both",
     "every ordered pair, the two orders combined",
     talk_both,
-    lambda n: n * (n - 1),
+    passes_full,
     needs_antisymmetry=True,
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mbr.matrix import Relation
 from mbr.strategies.base import Conversation, Pairs, Segment, Strategy, fill
 
 
@@ -37,18 +38,22 @@ def regular_tournament(size: int) -> Pairs:
     return np.where(clockwise[:, None], np.column_stack([first, second]), np.column_stack([second, first]))
 
 
+def passes_half(size: int, diagonal: int, relation: Relation) -> int:
+    return size * (size - 1) // 2
+
+
 HALF = Strategy(
     "half",
     "upper triangle, the rest by antisymmetry",
     talk_half,
-    lambda n: n * (n - 1) // 2,
+    passes_half,
     needs_antisymmetry=True,
 )
 BALANCED = Strategy(
     "balanced",
     "one order per pair, each candidate first as often as second",
     talk_balanced,
-    lambda n: n * (n - 1) // 2,
+    passes_half,
     needs_antisymmetry=True,
     uses_seed=True,
 )
