@@ -1,7 +1,4 @@
-"""The demonstration behind `make demo`: a few sentences translated by the bundled model, the best of 100 chosen.
-
-The utility is chrF until a PEAR ships with the package.
-"""
+"""The demonstration behind `make demo`: sentences translated by the bundled model, the best of 100 chosen by PEAR."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from benchmarks.peers import ROOT
 
 
 def main() -> int:
-    words = ["mbr-decode", "--utility", "chrf", "--nbest", "100", "--sources", "benchmarks/sample/en.txt"]
+    words = ["mbr-decode", "--utility", "pear", "--nbest", "100", "--sources", "benchmarks/sample/en.txt"]
     print("$ " + " ".join(words), flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         lists = Path(scratch) / "lists.jsonl"
@@ -34,8 +31,8 @@ def main() -> int:
         print(f"  beam best   {text}")
         print(f"  MBR choice  {record['text']}{' (the same)' if record['text'] == text else ''}")
         print(
-            f"              expected chrF {record['expected_utility']:.1f}, {record['margin']:.1f} above the second of "
-            f"{record['unique']} distinct candidates"
+            f"              {record['expected_utility']:.2f} better than the average candidate, {record['margin']:.2f} "
+            f"above the second of {record['unique']}"
         )
     print(f"\n{len(decided)} sentences in {seconds:.1f} seconds, loading included")
     return 0

@@ -15,7 +15,7 @@ import torch
 
 from pear.agreement import PROBES
 from pear.checkpoint import Checkpoint, save_released
-from pear.model import HeadConfig, PearNetwork
+from pear.model import HeadConfig, ResumeNetwork, build_network
 
 CORPUS = [text for triple in PROBES for text in triple if text] + [
     "The quick brown fox jumps over the lazy dog, 0123456789 times.",
@@ -85,10 +85,11 @@ def random_checkpoint(
     model_type: str = "xlm-roberta",
     max_tokens: int = 512,
     head: HeadConfig | None = None,
+    kind: str = "pear",
     attention_gain: float = 1.0,
     seed: int = 1,
 ) -> Checkpoint:
-    """A PEAR with random weights, the same for the same arguments on every machine.
+    """A PEAR, or a model of another kind, with random weights, the same for the same arguments on every machine.
 
     Many random layers average all tokens into one vector, and scores no longer differ; a small `attention_gain`
     keeps tokens apart.
@@ -108,7 +109,8 @@ def random_checkpoint(
         pad_token_id=tokenizer.pad_token_id,
         type_vocab_size=1,
     )
-    network = PearNetwork(AutoModel.from_config(config, add_pooling_layer=False), head or HeadConfig())
+    head = head or (ResumeNetwork.HEAD if kind == "resume" else HeadConfig())
+    network = build_network(kind, AutoModel.from_config(config, add_pooling_layer=False), head)
     draw_weights(network, seed, attention_gain)
     return Checkpoint(network.eval(), tokenizer, "random")
 

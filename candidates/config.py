@@ -28,6 +28,13 @@ def with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[st
     return [*_words(parser, Path(found.config)), *argv] if found.config else list(argv)
 
 
+def with_run_file(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
+    """The same for a command whose first word may be the file itself."""
+    if argv and not argv[0].startswith("-") and argv[0].endswith((".yaml", ".yml")):
+        return [*_words(parser, Path(argv[0])), *argv[1:]]
+    return list(argv)
+
+
 def save_config(output: Path, options: argparse.Namespace, signature: str, failed: int) -> None:
     """Write the resolved options beside the output, so that --config takes them back."""
     with atomic_output(config_path(output), force=True) as stream:
@@ -87,6 +94,12 @@ def _option_words(path: Path, action: argparse.Action, value: Any) -> list[str]:
         if not isinstance(value, bool):
             raise UsageError(f"{path}: {name[2:]} is true or false, found {value!r}")
         return [name] if value else []
+    if value is None:
+        return []
+    if isinstance(action, argparse.BooleanOptionalAction):
+        return [name if not value else action.option_strings[0]]
+    if action.nargs is not None and not isinstance(value, dict):
+        return [name, *map(str, value if isinstance(value, list) else [value])]
     if isinstance(value, (dict, list)):
         raise UsageError(f"{path}: {name[2:]} takes one value, found {value!r}")
-    return [] if value is None else [f"{name}={value}"]
+    return [f"{name}={value}"]

@@ -17,6 +17,7 @@ COMMANDS = {
     "mbr-generate": "candidates.cli",
     "mbr-doctor": "mbr.cli.doctor",
     "pear-score": "pear.cli.score",
+    "pear-train": "pear.cli.train",
     "pear-convert": "pear.cli.convert",
 }
 
@@ -36,4 +37,5 @@ mbr_decode = partial(start, "mbr-decode")
 mbr_generate = partial(start, "mbr-generate")
 mbr_doctor = partial(start, "mbr-doctor")
 pear_score = partial(start, "pear-score")
+pear_train = partial(start, "pear-train")
 pear_convert = partial(start, "pear-convert")

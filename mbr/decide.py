@@ -81,6 +81,24 @@ def list_weights(item: CandidateList, kind: Weights) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
+def list_prior(item: CandidateList, prior: float) -> NDArray[np.float64] | None:
+    """What the generator's own opinion adds to each candidate [N]: `prior` times log-probability per word.
+
+    A word is what stands between spaces, but at most six signs long on the average, which does for languages without
+    spaces; two more count for the end. Added to every utility as prior_i - prior_j, it leaves an antisymmetric utility
+    antisymmetric, so that every strategy takes it in.
+    """
+    if not prior:
+        return None
+    if item.logprobs is None or None in item.logprobs:
+        raise InputError(
+            f"segment {item.id!r}: a prior needs the log-probability of every candidate; give lists that have them, or "
+            "--prior 0"
+        )
+    words = np.array([max(len(text.split()), len(text) / 6) + 2 for text in item.texts])
+    return np.asarray(prior * np.maximum(np.array(item.logprobs, np.float64), -1e6) / words)
+
+
 def own_weights(
     weights: NDArray[np.float64], copies: NDArray[np.float64], self_rule: SelfRule = "exclude"
 ) -> NDArray[np.float64]:

@@ -73,8 +73,11 @@ def _measure(decoder: Decoder, sample: list[CandidateList], pairs: int) -> tuple
         began = time.perf_counter()
         for item in sample:
             decoder.utility.matrix(item.source, item.texts, item.texts)
-        measured = sum(decoder.passes(item) for item in sample)
-        return (time.perf_counter() - began) * pairs / max(measured, 1), None, None
+        share = pairs / max(sum(decoder.passes(item) for item in sample), 1)
+        seconds = (time.perf_counter() - began) * share
+        costs = [decoder.utility.cost(item.source, item.texts, item.texts) for item in sample]
+        tokens = round(sum(cost["tokens"] for cost in costs) * share) if "tokens" in costs[0] else None
+        return seconds, tokens, costs[0].get("memory_bytes")
     assert isinstance(decoder.utility, PairUtility)
     triples = []
     for item in sample:

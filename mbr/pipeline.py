@@ -13,6 +13,7 @@ same numbers.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -31,6 +32,7 @@ from mbr.decide import (
     SelfRule,
     Weights,
     expected_utility,
+    list_prior,
     list_weights,
     own_weights,
     rank,
@@ -59,6 +61,8 @@ class Decoder:
     seed: int = 1
     on_error: OnError = "stop"
     keep_matrix: bool = False
+    # How much the generator's own length-normalised log-probability counts beside the utility.
+    prior: float = 0.0
     # A reason why a list cannot be used, or None; for checks that belong to the caller's output.
     check: Callable[[CandidateList], str | None] = lambda item: None
 
@@ -70,6 +74,8 @@ class Decoder:
         ):
             if value not in allowed:
                 raise UsageError(f"{name} {value!r} is unknown; expected one of {', '.join(allowed)}")
+        if not (math.isfinite(self.prior) and self.prior >= 0):
+            raise UsageError(f"prior {self.prior} is not a number from 0 on")
         self.strategy.check_fit(self.utility.name, self.utility.relation)
 
     def signature(self, nbest: int | None = None) -> Signature:
@@ -84,6 +90,7 @@ class Decoder:
                 "self": self.self_rule,
                 "nbest": "all" if nbest is None else nbest,
                 "weights": self.weights,
+                "prior": self.prior or None,
                 "seed": self.seed if self.strategy.uses_seed else None,
                 "version": __version__,
             }
@@ -121,6 +128,7 @@ class Decoder:
                 continue
             try:
                 weights = list_weights(record, self.weights)
+                prior = list_prior(record, self.prior)
                 reason = self.check(record)
                 if reason is not None:
                     raise InputError(f"segment {record.id!r}: {reason}")
@@ -130,7 +138,7 @@ class Decoder:
             if len(record) == 1:
                 decisions[place] = self._single(record)
             else:
-                talks[place] = Talk(record, weights, self.strategy.talk(self._segment(record, weights)))
+                talks[place] = Talk(record, weights, self.strategy.talk(self._segment(record, weights)), prior)
         for place, talk in hold(talks, self.utility):
             decisions[place] = self._failed(talk.item, talk.error) if talk.error else self._decide(talk)
         return [decisions[place] for place in range(len(window))]
@@ -218,11 +226,13 @@ def decode(
     seed: int = 1,
     on_error: OnError = "stop",
     keep_matrix: bool = False,
+    prior: float = 0.0,
     **options: Any,
 ) -> Iterator[Decision]:
     """Decode candidate lists (or `(source, candidates)` pairs), streaming, in order.
 
-    `budget`: passes per list, with strategy "halving". `options` go to the utility:
+    `budget`: passes per list, with strategy "halving". `prior`: weight of the generator's own log-probability per
+    word beside the utility. `options` go to the utility:
     `decode(lists, "pear", model="Prosho/pear", device="cuda")`.
     """
     ready = get_utility(utility, **options) if isinstance(utility, str) else utility
@@ -236,6 +246,7 @@ def decode(
         seed=seed,
         on_error=on_error,
         keep_matrix=keep_matrix,
+        prior=prior,
     )
     return chain.from_iterable(decoder.windows(_as_records(lists)))
 

@@ -53,9 +53,16 @@ def _matrix(talk: Talk, utility: MatrixUtility) -> NDArray[np.float32]:
 class Talk:
     """One list's conversation with the strategy: what it asks, what it was told, how it ended."""
 
-    def __init__(self, item: CandidateList, weights: NDArray[np.float64], conversation: Conversation) -> None:
+    def __init__(
+        self,
+        item: CandidateList,
+        weights: NDArray[np.float64],
+        conversation: Conversation,
+        prior: NDArray[np.float64] | None = None,
+    ) -> None:
         self.item = item
         self.weights = weights
+        self._prior = prior
         self.passes = 0
         self.outcome: Outcome | None = None
         self.error: MbrError | None = None
@@ -82,6 +89,9 @@ class Talk:
                 f"({len(bad)} of {len(scores)} scores are not finite); use --on-error fallback to go on without it"
             )
             return
+        if self._prior is not None:
+            first, second = self.asked.T
+            scores = scores + (self._prior[first] - self._prior[second]).astype(np.float32)
         try:
             self.asked = self._conversation.send(scores)
         except StopIteration as end:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         score_reference_anchored,
     )
     from pear.mbr import pear_utility_matrix, select_mbr_hypothesis
+    from pear.resume import Resume, with_resume
+    from pear.single import Single
 
 check_owners()
 
@@ -36,8 +38,18 @@ try:
 except PackageNotFoundError:
     __version__ = "0+unknown"
 
+_HOMES = {
+    "Resume": "pear.resume",
+    "Single": "pear.single",
+    "pear_utility_matrix": "pear.mbr",
+    "select_mbr_hypothesis": "pear.mbr",
+    "with_resume": "pear.resume",
+}
+
 __all__ = [
     "Metric",
+    "Resume",
+    "Single",
     "__version__",
     "build_pairwise_samples",
     "build_reference_anchored_samples",
@@ -48,6 +60,7 @@ __all__ = [
     "score_pairwise",
     "score_reference_anchored",
     "select_mbr_hypothesis",
+    "with_resume",
 ]
 
 
@@ -55,6 +68,5 @@ def __getattr__(name: str) -> Any:
     if name == "mbr":
         return import_module("pear.mbr")
     if name in __all__:
-        module = "pear.mbr" if name in ("pear_utility_matrix", "select_mbr_hypothesis") else "pear.api"
-        return getattr(import_module(module), name)
+        return getattr(import_module(_HOMES.get(name, "pear.api")), name)
     raise AttributeError(f"module 'pear' has no attribute {name!r}")

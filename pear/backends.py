@@ -21,9 +21,10 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
-from pear.model import PearNetwork, span_means
+from pear.model import PearNetwork
 from pear.serialize import Batch
 
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -40,16 +41,17 @@ class TorchBackend:
 
     def __init__(self, network: PearNetwork, device: str = "cpu", dtype: str = "float32") -> None:
         self.device = torch.device(device)
-        self.encoder = network.encoder.to(self.device, DTYPES[dtype]).eval()
-        self.head = network.head.to(self.device).float().eval()
+        network.encoder.to(self.device, DTYPES[dtype])
+        network.head.to(self.device).float()
+        self.network = network.eval()
 
     def score(self, batch: Batch) -> NDArray[np.float32]:
         with torch.inference_mode():
             ids, attention, spans = (
                 torch.from_numpy(array).to(self.device) for array in (batch.ids, batch.attention, batch.spans)
             )
-            hidden = self.encoder(input_ids=ids, attention_mask=attention.long()).last_hidden_state
-            scores: NDArray[np.float32] = self.head(span_means(hidden, spans)).cpu().numpy()
+            hidden = self.network.encode(ids, attention.long())
+            scores: NDArray[np.float32] = self.network.score(hidden, spans).cpu().numpy()
         return scores
 
 
@@ -68,7 +70,8 @@ class CTranslate2Backend:
             shutil.rmtree(folder)
             folder = converted(network.encoder, tokenizer)
             self.encoder = ctranslate2.Encoder(str(folder), compute_type=compute_type, intra_threads=threads)
-        self.head = network.head.cpu().float().eval()
+        # All but the encoder, so that its weights in torch are let go with the checkpoint.
+        self.network = copy.deepcopy(network, {id(network.encoder): nn.Identity()}).cpu().float().eval()
 
     def score(self, batch: Batch) -> NDArray[np.float32]:
         import ctranslate2
@@ -80,7 +83,7 @@ class CTranslate2Backend:
         )
         hidden = torch.from_numpy(np.array(output.last_hidden_state))  # [pairs, tokens, hidden]
         with torch.inference_mode():
-            scores: NDArray[np.float32] = self.head(span_means(hidden, torch.from_numpy(batch.spans))).numpy()
+            scores: NDArray[np.float32] = self.network.score(hidden, torch.from_numpy(batch.spans)).numpy()
         return scores
 
 

@@ -27,8 +27,8 @@ import yaml
 
 from candidates.errors import InputError, MbrError, ModelError
 from pear.agreement import PROBES
-from pear.hub import ALIASES, ENCODER_FILES, REVISIONS, fetch
-from pear.model import HeadConfig, PearNetwork
+from pear.hub import ALIASES, ENCODER_FILES, REVISIONS, fetch, locate
+from pear.model import HeadConfig, PearNetwork, build_network
 
 FORMAT_VERSION = 1
 
@@ -74,23 +74,21 @@ def load_checkpoint(
     local_files_only: bool = False,
     strict: bool = False,
     allow_pickle: bool = False,
+    kind: str | None = "pear",
 ) -> Checkpoint:
-    """Load a PEAR from a folder in either layout, a `.ckpt` file, or the hub (`pear`, `pear-xl`, `owner/name`).
+    """Load a PEAR from a folder in either layout, a `.ckpt` file, the package (`en-de`), or the hub (`pear`, `pear-xl`,
+    `owner/name`).
 
     `encoder` names a folder or repository with the encoder's configuration and tokenizer, where a released
     checkpoint's own `pretrained_model` cannot be reached. `strict` refuses weights the network has no use for;
-    missing ones are always an error.
+    missing ones are always an error. `kind` is what the model must be (`single`, `resume`, ...); None takes any.
     """
-    path = Path(model).expanduser()
-    looks_local = path.exists() or str(model).startswith((".", "/", "~")) or path.suffix == ".ckpt"
-    if looks_local:
-        if revision is not None:
-            raise ModelError(f"a revision belongs to a hub model; {path} is a local path")
+    hub: dict[str, Any] = {"cache_dir": cache_dir, "local_files_only": local_files_only}
+    path, local = locate(model, revision=revision, **hub)
+    if local:
         name = path.resolve().name if path.suffix != ".ckpt" else _root_of(path).name
     else:
-        path = fetch(str(model), revision=revision, cache_dir=cache_dir, local_files_only=local_files_only)
         name = f"{ALIASES.get(str(model), model)}@{path.name[:12]}"
-    hub = {"cache_dir": cache_dir, "local_files_only": local_files_only}
     try:
         if released := _released_file(path):
             network, tokenizer = _load_released(released, encoder, encoder_revision, hub, strict, allow_pickle)
@@ -105,7 +103,11 @@ def load_checkpoint(
         raise
     except Exception as exc:  # files may be wrong in more ways than can be listed
         raise ModelError(f"{path}: this checkpoint is broken: {type(exc).__name__}: {exc}") from exc
-    if looks_local:
+    if kind is not None and network.kind != kind:
+        raise ModelError(
+            f"{path} holds a model of kind {network.kind}, not {kind}; it scores other texts in another way"
+        )
+    if local:
         name = f"{name}@{fingerprint(network, tokenizer)}"
     return Checkpoint(network.eval(), tokenizer, name)
 
@@ -121,19 +123,22 @@ def fingerprint(network: PearNetwork, tokenizer: Any) -> str:
     return digest.hexdigest()
 
 
-def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, origin: str = "") -> None:
-    """Write our layout into a new folder."""
+def save_checkpoint(
+    checkpoint: Checkpoint, folder: str | Path, *, origin: str = "", card: str | None = None, half: bool = False
+) -> None:
+    """Write our layout into a new folder. `half` keeps the weights in float16, for half the size."""
     from safetensors.torch import save_file
 
     folder = _new_folder(folder)
     network = checkpoint.network
     config = json.loads(network.encoder.config.to_json_string(use_diff=False))
-    config["pear"] = {"format": FORMAT_VERSION, **network.config.to_dict()}
+    config["pear"] = {"format": FORMAT_VERSION, "kind": network.kind, **network.config.to_dict()}
     (folder / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n")
-    save_file({key: value.contiguous() for key, value in _to_ours(network).items()}, folder / "model.safetensors")
+    weights = {key: value.half() if half else value for key, value in _to_ours(network).items()}
+    save_file({key: value.contiguous() for key, value in weights.items()}, folder / "model.safetensors")
     (folder / "model.safetensors").chmod(0o644)  # safetensors keeps it to its owner
     checkpoint.tokenizer.save_pretrained(folder)
-    (folder / "README.md").write_text(CARD.format(origin=origin))
+    (folder / "README.md").write_text(card or CARD.format(origin=origin), encoding="utf-8")
 
 
 def save_released(checkpoint: Checkpoint, root: str | Path, *, final: str | Path | None = None) -> None:
@@ -193,7 +198,7 @@ def _load_ours(folder: Path, strict: bool) -> tuple[PearNetwork, Any]:
         state = load_file(weights)
     except (OSError, SafetensorError) as exc:
         raise ModelError(f"{weights}: cannot be read as safetensors: {exc}") from exc
-    network = PearNetwork(_empty_encoder(folder), HeadConfig.from_dict(head))
+    network = build_network(str(head.get("kind", "pear")), _empty_encoder(folder), HeadConfig.from_dict(head))
     _fill(network, state, weights, strict)
     return network, _tokenizer(folder)
 

@@ -1,8 +1,9 @@
-"""Many (source, a, b) triples -> scores, fast, in the order asked.
+"""Many rows of texts -> scores, fast, in the order asked.
 
-Every distinct text is tokenised once and every distinct triple scored once. Triples of all segments are pooled,
-sorted by their true length and cut into batches by padded tokens, so that hardly any padding is computed. Several
-devices take batches from one queue. When memory runs out the batch is put back and the budget halved.
+A row of PEAR is (source, a, b); models of other kinds take rows of two or three texts. Every distinct text is
+tokenised once and every distinct row scored once. Rows of all segments are pooled, sorted by their true length and
+cut into batches by padded tokens, so that hardly any padding is computed. Several devices take batches from one
+queue. When memory runs out the batch is put back and the budget halved.
 
     with Engine(network, tokenizer) as engine:
         engine.score([("A dog.", "Ein Hund.", "Eine Katze.")])      # -> array([1.7], dtype=float32)
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import ResourceError, UsageError
-from pear.agreement import PROBES, Agreement, Triple
+from pear.agreement import PROBES, Agreement
 from pear.backends import (
     Backend,
     CTranslate2Backend,
@@ -31,6 +32,8 @@ from pear.backends import (
 )
 from pear.model import PearNetwork
 from pear.serialize import Ints, Layout, TokenStore, lay_out, share_budget
+
+Row = tuple[str, ...]
 
 # Hidden-size vectors alive per token in the widest layer: inputs, queries, keys, values, a 4x feed-forward, outputs.
 ACTIVATIONS_PER_TOKEN = 12
@@ -62,6 +65,7 @@ class Engine:
         compute_type = compute_type or "int8"
         self.layout = Layout.of(tokenizer, network.encoder.config)
         self.store = TokenStore(tokenizer)
+        self.kind = network.kind
         self.agreement: Agreement | None = None
         devices = ["cpu"] if backend == "ct2" else resolve_devices(device)
         on_cpu = all(name.startswith("cpu") for name in devices)
@@ -91,29 +95,29 @@ class Engine:
         """Let go of the weights."""
         self.backends = []
 
-    def score(self, triples: Sequence[Triple], *, progress: bool = False) -> NDArray[np.float32]:
-        """Scores [triples], positive where a is better than b."""
+    def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
+        """Scores [rows]; of PEAR positive where a is better than b. All rows hold the same number of texts."""
         if not self.backends:
             raise UsageError("the engine is closed")
-        if not triples:
+        if not rows:
             return np.empty(0, np.float32)
-        unique, inverse = self._number(triples)
-        granted = share_budget(self.store.lengths[unique], self.layout.content_budget)
-        queue = _Queue(granted.sum(axis=1) + self.layout.max_tokens - self.layout.content_budget, self.batch_tokens)
+        unique, inverse = self._number(rows)
+        granted = self._granted(unique)
+        queue = _Queue(granted.sum(axis=1) + self.layout.specials(unique.shape[1]), self.batch_tokens)
         scores = np.empty(len(unique), np.float32)
-        with _progress(int(queue.lengths.sum()), progress) as bar:
+        with _progress(int(queue.lengths.sum()), self.kind.upper(), progress) as bar:
 
             def work(backend: Backend) -> None:
-                while (rows := queue.take()) is not None:
+                while (some := queue.take()) is not None:
                     try:
-                        scores[rows] = backend.score(lay_out(self.layout, self.store, unique[rows], granted[rows]))
+                        scores[some] = backend.score(lay_out(self.layout, self.store, unique[some], granted[some]))
                     except (RuntimeError, MemoryError) as exc:
                         if not is_out_of_memory(exc):
                             raise
-                        queue.put_back(rows, exc)
+                        queue.put_back(some, exc)
                     else:
                         queue.done()
-                        bar.update(int(queue.lengths[rows].sum()))
+                        bar.update(int(queue.lengths[some].sum()))
                         continue
                     release_memory()  # only now has the failed batch let go of its tensors
 
@@ -121,28 +125,38 @@ class Engine:
         self.batch_tokens = queue.lasting_budget
         return scores[inverse]
 
-    def tokens(self, triples: Sequence[Triple]) -> int:
-        """Encoder tokens that scoring these triples would cost, before padding."""
-        unique, _ = self._number(triples)
-        granted = share_budget(self.store.lengths[unique], self.layout.content_budget)
-        return int(granted.sum()) + len(unique) * (self.layout.max_tokens - self.layout.content_budget)
+    def tokens(self, rows: Sequence[Row]) -> int:
+        """Encoder tokens that scoring these rows would cost, before padding."""
+        if not rows:
+            return 0
+        unique, _ = self._number(rows)
+        return int(self._granted(unique).sum()) + len(unique) * self.layout.specials(unique.shape[1])
 
     def memory_bytes(self) -> int:
         """Estimate of what scoring holds at once: the weights, and the activations of one batch."""
         activations = self.batch_tokens * self._hidden * ACTIVATIONS_PER_TOKEN * 4
         return (self._parameter_bytes + activations) * len(self.backends)
 
-    def truncates(self, source: str, texts: Sequence[str]) -> bool:
-        """Whether some pair of these candidates does not fit beside the source."""
+    def truncates(self, source: str, texts: Sequence[str], *, at_once: int = 2) -> bool:
+        """Whether some of these candidates, so many at once, do not fit beside the source."""
         numbers = self.store.number([source, *texts])
         lengths = self.store.lengths[numbers]
-        return bool(lengths[0] + np.sort(lengths[1:])[-2:].sum() > self.layout.content_budget)
+        return bool(lengths[0] + np.sort(lengths[1:])[-at_once:].sum() > self.layout.budget(1 + at_once))
 
-    def _number(self, triples: Sequence[Triple]) -> tuple[Ints, Ints]:
-        """Triples as text numbers [distinct, 3], and where each asked-for triple is among them."""
-        numbers = self.store.number(text for triple in triples for text in triple).reshape(-1, 3)
+    def _granted(self, unique: Ints) -> Ints:
+        """How many tokens of each text of [rows, texts] the encoder takes."""
+        return share_budget(self.store.lengths[unique], self.layout.budget(unique.shape[1]))
+
+    def _number(self, rows: Sequence[Row]) -> tuple[Ints, Ints]:
+        """Rows as text numbers [distinct, texts], and where each asked-for row is among them."""
+        sizes = {len(row) for row in rows}
+        if len(sizes) > 1 or 0 in sizes:
+            raise UsageError(f"rows of {sorted(sizes)} texts; expected the same number in all, and at least one")
+        numbers = self.store.number(text for row in rows for text in row).reshape(len(rows), -1)
         base = len(self.store.lengths)
-        keys = (numbers[:, 0] * base + numbers[:, 1]) * base + numbers[:, 2]
+        keys = numbers[:, 0]
+        for column in numbers.T[1:]:
+            keys = keys * base + column
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         # Order of first mention, not of text numbers: those depend on what the store saw before, and the same
         # request must fall into the same batches whatever went before it.
@@ -154,11 +168,18 @@ class Engine:
     def _check_agreement(self, plain: Backend, fast: Backend, compute_type: str) -> Agreement:
         fast_backends = self.backends
         self.backends = [plain]
-        exact = self.score(PROBES)
+        exact = self._preferences()
         self.backends = fast_backends
-        agreement = Agreement.between(exact, self.score(PROBES), compute_type)
+        agreement = Agreement.between(exact, self._preferences(), compute_type)
         agreement.check()
         return agreement
+
+    def _preferences(self) -> NDArray[np.float32]:
+        """By how much a is better than b in each probe pair; scored singly by models that see one candidate."""
+        if self.kind in ("pear", "resume"):
+            return self.score(PROBES)
+        first, second = ([(triple[0], triple[place]) for triple in PROBES] for place in (1, 2))
+        return self.score(first) - self.score(second)
 
 
 def default_batch_tokens(hidden: int, *, on_cpu: bool) -> int:
@@ -260,7 +281,7 @@ def _run_on_all(backends: Sequence[Backend], work: Any, queue: _Queue) -> None:
         raise errors[0]
 
 
-def _progress(total: int, shown: bool) -> Any:
+def _progress(total: int, name: str, shown: bool) -> Any:
     from tqdm import tqdm
 
-    return tqdm(total=total, unit="tok", unit_scale=True, disable=not shown, leave=False, desc="PEAR")
+    return tqdm(total=total, unit="tok", unit_scale=True, disable=not shown, leave=False, desc=name)

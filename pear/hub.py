@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from candidates.errors import ModelError
+from pear.shipped import shipped_models
 
 ALIASES = {"pear": "Prosho/pear", "pear-xl": "Prosho/pear-xl"}
 
@@ -21,6 +22,26 @@ REVISIONS = {
 
 # An encoder repository holds weights in several formats; its configuration and tokenizer are all we take.
 ENCODER_FILES = ["config.json", "tokenizer*", "special_tokens_map.json", "*.model", "vocab*", "merges.txt"]
+# To train from an encoder its weights are needed too.
+ENCODER_WEIGHTS = [*ENCODER_FILES, "*.safetensors*", "pytorch_model*"]
+
+
+def locate(
+    model: str | Path,
+    *,
+    revision: str | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+) -> tuple[Path, bool]:
+    """The path of a model's files, and whether it was named by it; the others are fetched from the hub."""
+    path = Path(model).expanduser()
+    if not path.exists():
+        path = shipped_models().get(str(model), path)
+    if path.exists() or str(model).startswith((".", "/", "~")) or path.suffix == ".ckpt":
+        if revision is not None:
+            raise ModelError(f"a revision belongs to a hub model; {path} is a local path")
+        return path, True
+    return fetch(str(model), revision=revision, cache_dir=cache_dir, local_files_only=local_files_only), False
 
 
 def fetch(

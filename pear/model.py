@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -87,26 +87,66 @@ class PairwiseHead(nn.Module):
         return nn.functional.softplus(self._alpha_raw) + 1e-6
 
     def forward(self, spans: Tensor) -> Tensor:
-        """spans [pairs, 3, hidden] (source, a, b) -> scores [pairs]."""
-        source, candidates = spans[:, :1], spans[:, 1:]  # [pairs, 1, hidden], [pairs, 2, hidden]
+        """spans [pairs, 3, hidden] (source, a, b) -> scores [pairs]; [rows, 2, hidden] -> absolute scores [rows]."""
+        source, candidates = spans[:, :1], spans[:, 1:]  # [pairs, 1, hidden], [pairs, 1 or 2, hidden]
         features = torch.cat([candidates, candidates * source, (candidates - source).abs()], dim=-1)
-        utilities = self.pair_head(self.pre_head_norm(self.span_proj(features))).squeeze(-1)  # [pairs, 2]
+        utilities = self.pair_head(self.pre_head_norm(self.span_proj(features))).squeeze(-1)  # [pairs, 1 or 2]
+        if utilities.shape[1] == 1:
+            return self.scale * utilities[:, 0]
         return self.scale * (utilities[:, 0] - utilities[:, 1])
 
 
 class PearNetwork(nn.Module):
-    """Encoder and head. `encoder` is any transformers model that returns `last_hidden_state`."""
+    """Encoder and head. `encoder` is any transformers model that returns `last_hidden_state`.
 
-    def __init__(self, encoder: nn.Module, config: HeadConfig) -> None:
+    Shown a source and one candidate instead of two, the same network gives an absolute score: with `kind` single it
+    was trained to, and is the matched baseline of the paper; a sentinel is one whose source is left empty.
+    """
+
+    def __init__(self, encoder: nn.Module, config: HeadConfig, kind: str = "pear") -> None:
         super().__init__()
         self.encoder = encoder
         self.config = config
-        self.head = PairwiseHead(encoder.config.hidden_size, config)
+        self.kind = kind
+        self.head: nn.Module = PairwiseHead(encoder.config.hidden_size, config)
 
     def forward(self, ids: Tensor, attention: Tensor, spans: Tensor) -> Tensor:
         """ids, attention [pairs, tokens]; spans [pairs, 3, tokens], one where a token belongs -> scores [pairs]."""
-        hidden = self.encoder(input_ids=ids, attention_mask=attention).last_hidden_state  # [pairs, tokens, hidden]
-        return self.head(span_means(hidden, spans))
+        return self.score(self.encode(ids, attention), spans)
+
+    def encode(self, ids: Tensor, attention: Tensor) -> Tensor:
+        """-> [pairs, tokens, hidden]."""
+        hidden: Tensor = self.encoder(input_ids=ids, attention_mask=attention).last_hidden_state
+        return hidden
+
+    def score(self, hidden: Tensor, spans: Tensor) -> Tensor:
+        """Scores [pairs] from what the encoder made."""
+        scores: Tensor = self.head(span_means(hidden, spans))
+        return scores
+
+
+class ResumeNetwork(PearNetwork):
+    """RESUME: (source, reference, candidate) encoded together -> how much better the candidate is, from -1 to 1.
+
+    Its head sees the first token only, as unified evaluation models do (RESUME paper, section 4.1).
+    """
+
+    HEAD: ClassVar[HeadConfig] = HeadConfig(
+        hidden_sizes=(3072, 1024), activations="Tanh", final_activation="Tanh", learn_score_scale=False
+    )
+
+    def __init__(self, encoder: nn.Module, config: HeadConfig) -> None:
+        super().__init__(encoder, config, "resume")
+        self.head = _FeedForward(encoder.config.hidden_size, config)
+
+    def score(self, hidden: Tensor, spans: Tensor) -> Tensor:
+        scores: Tensor = self.head(hidden[:, 0].float()).squeeze(-1)
+        return scores
+
+
+def build_network(kind: str, encoder: nn.Module, config: HeadConfig) -> PearNetwork:
+    """The network of a kind around an encoder."""
+    return ResumeNetwork(encoder, config) if kind == "resume" else PearNetwork(encoder, config, kind)
 
 
 def span_means(hidden: Tensor, spans: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 XLM-R family: `<s> source </s></s> a </s></s> b </s>`; BERT-like: `[CLS] source [SEP] a [SEP] b [SEP]`.
 Each text is tokenised alone and once. Where the three do not fit, every text first gets a third of the budget
 (or less, if it is shorter), and what is left is handed out one token at a time in the order source, a, b.
+Models of other kinds take two texts (source, candidate) in the same way.
 A batch is laid out with array operations only: what is neither content nor padding is a separator.
 """
 
@@ -32,8 +33,16 @@ class Layout:
 
     @property
     def content_budget(self) -> int:
-        """Tokens left for the three texts: one start, one end, two separators between go off."""
-        return max(self.max_tokens - 2 - 2 * self.separators_between, 0)
+        """Tokens left for three texts."""
+        return self.budget(3)
+
+    def budget(self, texts: int) -> int:
+        """Tokens left for so many texts."""
+        return max(self.max_tokens - self.specials(texts), 0)
+
+    def specials(self, texts: int) -> int:
+        """Tokens that are not content: one start, one end, and the separators between the texts."""
+        return 2 + (texts - 1) * self.separators_between
 
     @classmethod
     def of(cls, tokenizer: Any, config: Any) -> Layout:
@@ -95,7 +104,7 @@ class TokenStore:
 
 @dataclass(frozen=True)
 class Batch:
-    """One encoder input. Arrays are [pairs, tokens], spans [pairs, 3, tokens]."""
+    """One encoder input. Arrays are [pairs, tokens], spans [pairs, texts, tokens]."""
 
     ids: Ints
     attention: NDArray[np.bool_]
@@ -103,7 +112,7 @@ class Batch:
 
 
 def share_budget(lengths: Ints, budget: int) -> Ints:
-    """How many tokens of (source, a, b) fit: [triples, 3] wanted -> [triples, 3] granted."""
+    """How many tokens of (source, a, b) fit: [rows, texts] wanted -> [rows, texts] granted."""
     granted = lengths.copy()
     for row in np.flatnonzero(lengths.sum(axis=1) > budget):
         granted[row] = _share(lengths[row].tolist(), budget)
@@ -111,31 +120,28 @@ def share_budget(lengths: Ints, budget: int) -> Ints:
 
 
 def _share(wanted: list[int], budget: int) -> list[int]:
-    granted = [min(length, budget // 3) for length in wanted]
+    granted = [min(length, budget // len(wanted)) for length in wanted]
     left = budget - sum(granted)
     while left > 0:
-        for k in range(3):
+        for k in range(len(wanted)):
             if left > 0 and granted[k] < wanted[k]:
                 granted[k] += 1
                 left -= 1
     return granted
 
 
-def lay_out(layout: Layout, store: TokenStore, triples: Ints, granted: Ints) -> Batch:
-    """Token ids and masks of [pairs, 3] text numbers, padded to the longest of them."""
-    between = layout.separators_between
-    starts = np.empty_like(granted)
-    starts[:, 0] = 1
-    starts[:, 1] = starts[:, 0] + granted[:, 0] + between
-    starts[:, 2] = starts[:, 1] + granted[:, 1] + between
-    ends = starts[:, 2] + granted[:, 2] + 1
+def lay_out(layout: Layout, store: TokenStore, texts: Ints, granted: Ints) -> Batch:
+    """Token ids and masks of [rows, texts] text numbers, padded to the longest row."""
+    count = texts.shape[1]
+    starts = np.cumsum(granted + layout.separators_between, axis=1) - granted - layout.separators_between + 1
+    ends = starts[:, -1] + granted[:, -1] + 1
     column = np.arange(ends.max())
-    attention = column < ends[:, None]  # [pairs, tokens]
-    spans = (column >= starts[..., None]) & (column < (starts + granted)[..., None])  # [pairs, 3, tokens]
+    attention = column < ends[:, None]  # [rows, tokens]
+    spans = (column >= starts[..., None]) & (column < (starts + granted)[..., None])  # [rows, texts, tokens]
     ids = np.where(attention, layout.separator, layout.padding)
     ids[:, 0] = layout.start
-    origin = store.offsets[triples] - starts  # add a column to get its place in the store
-    for k in range(3):
+    origin = store.offsets[texts] - starts  # add a column to get its place in the store
+    for k in range(count):
         row, place = np.nonzero(spans[:, k])
         ids[row, place] = store.tokens[origin[row, k] + place]
     return Batch(ids, attention, spans)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.conftest import ROOT, Run
+from tests.pear.tiny import tiny_model
 
 SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
 
@@ -54,6 +55,13 @@ def test_the_plug_in_of_the_utilities_page_works(tmp_path: Path) -> None:
         [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
     )
     assert result.stdout == "a\n"
+
+
+def test_the_python_of_the_resume_page_and_the_pear_page_runs(tmp_path: Path) -> None:
+    for kind, name in (("resume", "resume"), ("single", "single"), ("sentinel-cand", "sentinel")):
+        tiny_model(tmp_path / "made", kind).rename(tmp_path / f"{name}-folder")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page("docs/resume.md") + page("docs/pear.md"), re.DOTALL))
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
 
 
 def test_the_record_shown_for_mbr_decode_is_a_real_one(run: Run) -> None:

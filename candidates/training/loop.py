@@ -225,24 +225,30 @@ class _Run:
 
 def _tokenizer(recipe: Recipe, texts: list[tuple[str, str]], file: Path) -> Any:
     if not file.exists():
-        model = io.BytesIO()  # a name to write to would stay in the model, folder and all
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter([text for pair in texts for text in pair]),
-            model_writer=model,
-            vocab_size=recipe.vocabulary,
-            model_type="unigram",
-            byte_fallback=True,
-            character_coverage=0.9995,
-            unk_id=0,
-            bos_id=BOS,
-            eos_id=EOS,
-            pad_id=PAD,
-            num_threads=1,
-            minloglevel=2,
-        )
-        with atomic_output(file) as stream:
-            stream.write(model.getvalue())
+        learn_pieces([text for pair in texts for text in pair], recipe.vocabulary, file)
     return sentencepiece.SentencePieceProcessor(model_file=str(file))
+
+
+def learn_pieces(texts: Iterable[str], vocabulary: int, file: Path) -> None:
+    """Learn a unigram vocabulary of at most so many pieces, with bytes for signs that are not in it."""
+    model = io.BytesIO()  # a name to write to would stay in the model, folder and all
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        vocab_size=vocabulary,
+        hard_vocab_limit=False,
+        model_type="unigram",
+        byte_fallback=True,
+        character_coverage=0.9995,
+        unk_id=0,
+        bos_id=BOS,
+        eos_id=EOS,
+        pad_id=PAD,
+        num_threads=1,
+        minloglevel=2,
+    )
+    with atomic_output(file) as stream:
+        stream.write(model.getvalue())
 
 
 def _encoded(tokenizer: Any, pairs: Iterable[tuple[str, str]], longest: int) -> Iterator[Pair]:

@@ -46,6 +46,13 @@ UTILITY_OPTIONS = (
     "tokenize",
 )
 
+# The bundled PEAR is too small to know better than the bundled translator by itself, but it knows other things: this
+# weight did best on 150 development lists (docs/bundled-pear.md).
+BUNDLED_PRIOR = 5.0
+
+# Of these, the ones that speak of every model there is, and so of RESUME too.
+MODEL_OPTIONS = ("cache_dir", "offline", "device", "dtype", "backend", "compute_type", "batch_tokens", "threads")
+
 
 def parser() -> Parser:
     p = Parser(
@@ -78,12 +85,25 @@ def parser() -> Parser:
     g.add_argument(
         "--utility",
         metavar="NAME",
-        help="what compares candidates; see --list-utilities (default: pear; for text without --model: chrf)",
+        help="what compares candidates; see --list-utilities (default: pear)",
     )
     g.add_argument(
         "--strategy",
-        choices=("full", "both", "half", "balanced"),
+        choices=("full", "both", "half", "balanced", "halving"),
         help="pairs to score (default: the utility's own)",
+    )
+    g.add_argument(
+        "--budget",
+        type=int,
+        metavar="PASSES",
+        help="pairs to score per list with --strategy halving (default: 10 per candidate)",
+    )
+    g.add_argument(
+        "--prior",
+        type=float,
+        metavar="W",
+        help="add W times the log-probability per word that the candidates come with (default: 0; with both bundled "
+        f"models and a beam: {BUNDLED_PRIOR:g})",
     )
     g.add_argument(
         "--weights",
@@ -129,6 +149,13 @@ def parser() -> Parser:
     g.add_argument("--batch-tokens", type=int, metavar="N", help="padded tokens a batch (default: by device and model)")
     g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
     g.add_argument("--tokenize", metavar="NAME", help="sacrebleu tokenizer for bleu (default: 13a)")
+    g.add_argument("--add-resume", metavar="MODEL", help="add RESUME to the utility: a checkpoint of kind resume")
+    g.add_argument(
+        "--resume-weight",
+        type=float,
+        metavar="W",
+        help="times RESUME, from -1 to 1, is added (default: 0.2, for utilities from 0 to 1; 20 for chrf and bleu)",
+    )
 
     g = p.add_argument_group("run")
     g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
@@ -147,6 +174,11 @@ def command(argv: Sequence[str] | None = None) -> int:
     if options.list_utilities:
         return list_utilities()
     _check(options, console)
+    records = None if options.candidates is None else _read(options)
+    if options.utility == "pear" and options.model is None:
+        options.model, records = _default_pear(options, records)
+    if options.prior is None:
+        options.prior = BUNDLED_PRIOR if _both_bundled(options) else 0.0
     if options.resume and not options.force:
         code = _code_of_finished_run(options, console)
         if code is not None:
@@ -157,9 +189,9 @@ def command(argv: Sequence[str] | None = None) -> int:
         for note in decoder.utility.notes():
             console.info(note)
         if options.dry_run:
-            return _dry_run(decoder, options)
-        generator = stack.enter_context(generator_of(options)) if options.candidates is None else None
-        return _decode(decoder, generator, options, console)
+            return _dry_run(decoder, records, options)
+        generator = stack.enter_context(generator_of(options)) if records is None else None
+        return _decode(decoder, records, generator, options, console)
 
 
 def list_utilities() -> int:
@@ -209,6 +241,19 @@ def _check(options: argparse.Namespace, console: Console) -> None:
             raise UsageError(f"{', '.join(given)} go with text; --candidates holds lists that exist already")
     options.weights = options.weights or ("uniform" if options.candidates is None and _beam(options) else "count")
     options.utility = options.utility or "pear"
+    _check_resume_model(options)
+
+
+def _check_resume_model(options: argparse.Namespace) -> None:
+    from pear.resume import check_weight
+
+    if options.add_resume is None:
+        if options.resume_weight is not None:
+            raise UsageError("--resume-weight goes with --add-resume, which names the model")
+        return
+    if options.resume_weight is None:
+        options.resume_weight = 0.2
+    check_weight(options.resume_weight)
 
 
 def _check_text_in(options: argparse.Namespace, console: Console) -> None:
@@ -225,9 +270,6 @@ def _check_text_in(options: argparse.Namespace, console: Console) -> None:
         raise UsageError(
             "--dry-run counts the pairs of lists that exist; make them first (mbr-generate), then give --candidates"
         )
-    if options.utility is None and options.model is None:
-        options.utility = "chrf"
-        console.info("comparing candidates with chrf; --utility pear --model CHECKPOINT compares them with PEAR")
     if options.sources is None:
         options.sources = "-"
         if sys.stdin is not None and sys.stdin.isatty():
@@ -261,15 +303,25 @@ def _decoder(options: argparse.Namespace, stack: ExitStack) -> Decoder:
     from mbr.pipeline import Decoder
     from mbr.strategies import get_strategy
     from mbr.utilities import get_utility, utility_class, utility_options
+    from mbr.utilities.resume import WithResume
 
     given = {name: getattr(options, name) for name in UTILITY_OPTIONS if _given(getattr(options, name))}
-    if options.candidates is None:  # with text in, these two are the translator's as well
-        for name in {"device", "threads"} - set(utility_options(options.utility)):
-            given.pop(name, None)
+    for_resume = {name: given[name] for name in MODEL_OPTIONS if name in given}
     kind = utility_class(options.utility)
-    strategy = get_strategy(options.strategy or kind.default_strategy)
-    strategy.check_fit(kind.name, kind.relation)  # before a model is loaded
+    # Options that are another model's as well need not be the utility's: with text in, these two are the translator's.
+    shared = {"device", "threads"} if options.candidates is None else set()
+    called = options.utility
+    if options.add_resume is not None:
+        shared |= set(for_resume)
+        kind, called = WithResume, f"{called}+resume"
+    for name in shared - set(utility_options(options.utility)):
+        given.pop(name, None)
+    strategy = get_strategy(options.strategy or kind.default_strategy, budget=options.budget)
+    strategy.check_fit(called, kind.relation)  # before a model is loaded
     utility = stack.enter_context(get_utility(options.utility, **given))
+    if options.add_resume is not None:
+        utility = WithResume(utility, options.add_resume, options.resume_weight, **for_resume)
+        stack.enter_context(utility)
     return Decoder(
         utility,
         strategy,
@@ -278,6 +330,7 @@ def _decoder(options: argparse.Namespace, stack: ExitStack) -> Decoder:
         seed=options.seed,
         on_error=options.on_error,
         keep_matrix=options.matrix is not None,
+        prior=options.prior,
         check=lambda item: unfit(item, options.format),
     )
 
@@ -298,15 +351,44 @@ def _read(options: argparse.Namespace) -> Iterator[Any]:
     )
 
 
-def _dry_run(decoder: Decoder, options: argparse.Namespace) -> int:
+def _default_pear(options: argparse.Namespace, records: Iterator[Any] | None) -> tuple[str, Iterator[Any] | None]:
+    """The bundled PEAR where the language pair fits, by the first list or the translator; else the released one."""
+    from itertools import chain, islice
+
+    from candidates.generation import DEFAULT_MODEL
+    from candidates.lists import CandidateList
+    from pear.shipped import DEFAULT, fits
+
+    released = "pear"
+    if options.revision is not None or options.encoder is not None:  # these speak of a released checkpoint
+        return released, records
+    if records is None:
+        return (DEFAULT if options.translator in (None, DEFAULT_MODEL) else released), None
+    first = list(islice(records, 1))
+    fit = all(fits(DEFAULT, item.source, item.texts) for item in first if isinstance(item, CandidateList))
+    return (DEFAULT if fit else released), chain(first, records)
+
+
+def _both_bundled(options: argparse.Namespace) -> bool:
+    """Whether a beam of the bundled translator is compared by the bundled PEAR."""
+    from candidates.generation import DEFAULT_MODEL
+    from pear.shipped import DEFAULT
+
+    translated = options.candidates is None and options.translator in (None, DEFAULT_MODEL) and _beam(options)
+    return translated and options.utility == "pear" and options.model == DEFAULT
+
+
+def _dry_run(decoder: Decoder, records: Any, options: argparse.Namespace) -> int:
     from mbr.estimate import estimate
 
-    print(estimate(decoder, _read(options)))
+    print(estimate(decoder, records))
     print(f"signature   {decoder.signature(options.nbest)}")
     return 0
 
 
-def _decode(decoder: Decoder, generator: Generator | None, options: argparse.Namespace, console: Console) -> int:
+def _decode(
+    decoder: Decoder, lists: Any, generator: Generator | None, options: argparse.Namespace, console: Console
+) -> int:
     from tqdm import tqdm
 
     from candidates.cli import read_sources, show_cut_off, show_notices
@@ -322,7 +404,7 @@ def _decode(decoder: Decoder, generator: Generator | None, options: argparse.Nam
         bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
         sink.begin(header(options.format), *(b"" for _ in files.publishers))
         if generator is None:
-            records = sink.remaining(_read(options))
+            records = sink.remaining(lists)
         else:
             records = generator.generate(sink.checked(read_sources(options.sources)), skip=sink.done)
         for window in decoder.windows(records):

@@ -20,6 +20,7 @@ BUILT_IN = {
     "pear": "mbr.utilities.pear:Pear",
     "chrf": "mbr.utilities.chrf:ChrF",
     "bleu": "mbr.utilities.bleu:Bleu",
+    "single": "mbr.utilities.single:Single",
 }
 
 __all__ = ["MatrixUtility", "PairUtility", "Utility", "get_utility", "utility_class", "utility_names"]

@@ -29,7 +29,7 @@ Triple = tuple[str, str, str]
 class Utility(ABC):
     """What every utility tells about itself. Options of the constructor are its options on the command line."""
 
-    name: ClassVar[str]
+    name: str
     summary: ClassVar[str] = ""
     needs: ClassVar[str] = "nothing"
     relation: ClassVar[Relation] = "none"
@@ -90,3 +90,7 @@ class MatrixUtility(Utility):
     @abstractmethod
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         """Utilities [hypotheses, references]."""
+
+    def cost(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+        """What this matrix would take, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
+        return {}

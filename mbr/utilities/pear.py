@@ -10,25 +10,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbr.utilities.base import PairUtility, Triple
+from pear.scorer import Scorer
+from pear.shipped import DEFAULT, NOTE, shipped_models
 
 if TYPE_CHECKING:
     from pear.engine import Engine
 
 
 class Pear(PairUtility):
-    """A PEAR checkpoint on the scoring engine. Options as in `pear.checkpoint` and `pear.engine`."""
+    """A PEAR checkpoint on the scoring engine. Options as in `pear.checkpoint` and `pear.engine`.
+
+    Without a model it is the bundled one, which is for everyday English-German sentences.
+    """
 
     name = "pear"
     summary = "learned pairwise quality difference"
-    needs = "a checkpoint (--model; default Prosho/pear from the hub)"
+    needs = "a checkpoint (--model); bundled for en-de, else Prosho/pear from the hub"
     relation = "antisymmetric"
-    default_strategy = "balanced"
+    default_strategy = "halving"
     traits = ("referenceless",)
 
     def __init__(
         self,
         *,
-        model: str | Path = "pear",
+        model: str | Path = DEFAULT,
         revision: str | None = None,
         encoder: str | Path | None = None,
         cache_dir: str | Path | None = None,
@@ -40,21 +45,12 @@ class Pear(PairUtility):
         batch_tokens: int | None = None,
         threads: int = 0,
     ) -> None:
-        import torch
-
-        from pear.checkpoint import load_checkpoint
-        from pear.engine import Engine
-
-        if threads:
-            torch.set_num_threads(threads)
-        checkpoint = load_checkpoint(
-            model, revision=revision, encoder=encoder, cache_dir=cache_dir, local_files_only=offline
-        )
-        self._model = checkpoint.name
-        self._precision = f"ct2-{compute_type or 'int8'}" if backend == "ct2" else dtype
-        self.engine: Engine = Engine(
-            checkpoint.network,
-            checkpoint.tokenizer,
+        self._scorer = Scorer.load(
+            model,
+            revision=revision,
+            encoder=encoder,
+            cache_dir=cache_dir,
+            offline=offline,
             device=device,
             dtype=dtype,
             backend=backend,
@@ -62,15 +58,15 @@ class Pear(PairUtility):
             batch_tokens=batch_tokens,
             threads=threads,
         )
-
-        # Some thirty batches of ordinary pairs: full batches, and on a slow machine a commit every few minutes.
-        self.window_passes = max(self.engine.batch_tokens // 2, 256)
+        self._shipped = str(model) in shipped_models() and not Path(model).exists()
+        self.engine = self._scorer.engine
+        self.window_passes = window_of(self.engine)
 
     def settings(self) -> dict[str, object]:
-        return {"model": self._model, "dtype": self._precision, "trunc": self.engine.layout.max_tokens}
+        return model_settings(self._scorer)
 
     def notes(self) -> list[str]:
-        return [str(self.engine.agreement)] if self.engine.agreement else []
+        return [*([NOTE] if self._shipped else []), *([str(self.engine.agreement)] if self.engine.agreement else [])]
 
     def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
         return self.engine.score(triples, progress=self.progress)
@@ -83,3 +79,13 @@ class Pear(PairUtility):
 
     def close(self) -> None:
         self.engine.close()
+
+
+def window_of(engine: Engine) -> int:
+    """Some thirty batches of ordinary pairs: full batches, and on a slow machine a commit every few minutes."""
+    return max(engine.batch_tokens // 2, 256)
+
+
+def model_settings(scorer: Scorer) -> dict[str, object]:
+    """What of a loaded model may change a score."""
+    return {"model": scorer.name, "dtype": scorer.precision, "trunc": scorer.engine.layout.max_tokens}

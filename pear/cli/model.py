@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import TYPE_CHECKING
 
 from candidates.console import Console
 from candidates.errors import UsageError
+from pear.hub import locate
 
 if TYPE_CHECKING:
     from pear.checkpoint import Checkpoint
@@ -33,7 +35,17 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add_checkpoint_options(parser)
 
 
-def open_checkpoint(options: argparse.Namespace, *, allow_pickle: bool = False) -> Checkpoint:
+def kind_of(options: argparse.Namespace) -> str:
+    """What kind of model the options name, by its configuration alone, so that input is checked before weights load."""
+    hub = {"cache_dir": options.cache_dir, "local_files_only": options.offline}
+    path, _ = locate(options.model, revision=options.revision, **hub)
+    try:
+        return str(json.loads((path / "config.json").read_text(encoding="utf-8"))["pear"]["kind"])
+    except (OSError, ValueError, LookupError, TypeError):  # the released layout, or what loading will complain of
+        return "pear"
+
+
+def open_checkpoint(options: argparse.Namespace, *, allow_pickle: bool = False, kind: str = "pear") -> Checkpoint:
     from pear.checkpoint import load_checkpoint
 
     return load_checkpoint(
@@ -43,10 +55,11 @@ def open_checkpoint(options: argparse.Namespace, *, allow_pickle: bool = False) 
         cache_dir=options.cache_dir,
         local_files_only=options.offline,
         allow_pickle=allow_pickle,
+        kind=kind,
     )
 
 
-def open_engine(options: argparse.Namespace, console: Console) -> Engine:
+def open_engine(options: argparse.Namespace, console: Console, kind: str = "pear") -> Engine:
     """The engine these options describe, with its notes told to the user."""
     import torch
 
@@ -56,7 +69,7 @@ def open_engine(options: argparse.Namespace, console: Console) -> Engine:
         raise UsageError(f"--threads {options.threads} is not a positive number")
     if options.threads:
         torch.set_num_threads(options.threads)
-    checkpoint = open_checkpoint(options)
+    checkpoint = open_checkpoint(options, kind=kind)
     engine = Engine(
         checkpoint.network,
         checkpoint.tokenizer,

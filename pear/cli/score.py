@@ -1,4 +1,4 @@
-"""pear-score: a TSV of sources and translations in, the same TSV with PEAR scores out."""
+"""pear-score: a TSV of sources and translations in, the same TSV with the scores of PEAR, or of its relatives, out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from candidates.console import Console, Parser, add_message_options
 from candidates.errors import InputError, ModelError, UsageError
-from pear.cli.model import add_model_options, open_engine
+from pear.cli.model import add_model_options, kind_of, open_engine
 
 if TYPE_CHECKING:
     from pear.engine import Engine
@@ -22,24 +22,37 @@ quick start:
   pear-score pairs.tsv -o scored.tsv                       columns src, mt_0, mt_1: is mt_0 better than mt_1?
   pear-score refs.tsv --both                               columns src, mt, ref: mt against its reference
   pear-score outputs.tsv --systems A B C --anchor ref      several systems against one anchor: means per system
+  pear-score refs.tsv --model RESUME                       columns src, ref, mt: is mt better than its reference?
+  pear-score outputs.tsv --model SINGLE                    columns src, mt: the quality of mt on its own
 
 A positive score means the first translation is better. Cells are taken literally: no quoting, no escapes."""
 
 ROWS_AT_ONCE = 4096
 
+# Columns that models of other kinds are shown, in the order of their texts; "" is an empty text.
+COLUMNS = {
+    "single": ("src", "mt"),
+    "sentinel-cand": ("", "mt"),
+    "sentinel-src": ("", "src"),
+    "sentinel-ref": ("", "ref"),
+    "resume": ("src", "ref", "mt"),
+}
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which column is compared with which, and what the new columns are called."""
+    """The columns whose texts make a row of the model (None: an empty text), and what the new column is called."""
 
     system: str
-    first: int
-    second: int
+    texts: tuple[int | None, ...]
     column: str
+
+    def row(self, cells: list[str]) -> tuple[str, ...]:
+        return tuple("" if place is None else cells[place] for place in self.texts)
 
 
 def parser() -> Parser:
-    p = Parser("pear-score", "Score pairs of translations with PEAR.", QUICK_START)
+    p = Parser("pear-score", "Score translations with PEAR, or with a model of another kind.", QUICK_START)
     g = p.add_argument_group("input and output")
     g.add_argument("input", nargs="?", default="-", help="TSV with a header; - is standard input, .gz is unpacked")
     g.add_argument("-o", "--output", metavar="FILE", help="default: standard output; written whole or not at all")
@@ -64,12 +77,12 @@ def command(argv: Sequence[str] | None = None) -> int:
     if first is None:
         raise InputError(f"{options.input}: empty; expected a header such as src<TAB>mt_0<TAB>mt_1")
     header = first[1].split("\t")
-    comparisons = _comparisons(header, options)
+    kind = kind_of(options)
+    comparisons = _comparisons(header, options) if kind == "pear" else _others(header, options, kind)
     added_names = _new_columns(comparisons, options)
     for name in added_names:
         if name in header or added_names.count(name) > 1:
             raise UsageError(f"the column {name!r} would stand twice in the output; rename it or name each system once")
-    source = _column(header, "src", options.input)
     table = _cells(rows, header, options.input)
     totals = [0.0] * len(comparisons)
     segments = 0
@@ -77,13 +90,13 @@ def command(argv: Sequence[str] | None = None) -> int:
         out: IO[bytes] = sys.stdout.buffer
         if options.output:
             out = stack.enter_context(atomic_output(options.output, force=options.force))
-        engine = stack.enter_context(open_engine(options, console))
+        engine = stack.enter_context(open_engine(options, console, kind))
         if not options.means:
             _write(out, [*header, *added_names])
         while block := list(islice(table, ROWS_AT_ONCE)):
             added: list[list[float]] = [[] for _ in block]
             for k, comparison in enumerate(comparisons):
-                forward, reverse = _score(engine, block, source, comparison, options.both, segments, console)
+                forward, reverse = _score(engine, block, comparison, options.both, segments, console)
                 for row, (f, r) in enumerate(zip(forward, reverse, strict=True)):
                     combined = (f - r) / 2 if options.both else f
                     totals[k] += combined
@@ -103,22 +116,49 @@ def command(argv: Sequence[str] | None = None) -> int:
 
 
 def _comparisons(header: list[str], options: argparse.Namespace) -> list[Comparison]:
-    def column(name: str) -> int:
-        return _column(header, name, options.input)
+    def compared(name: str, first: str, second: str, new: str) -> Comparison:
+        places = [_column(header, column, options.input) for column in (first, second, "src")]
+        return Comparison(name, (places[2], places[0], places[1]), new)
 
     if options.systems:
-        anchor = column(options.anchor or "ref")
-        return [Comparison(name, column(name), anchor, f"pear_{name}") for name in options.systems]
+        return [compared(name, name, options.anchor or "ref", f"pear_{name}") for name in options.systems]
     if options.anchor:
         raise UsageError("--anchor goes with --systems, which names the columns to compare with it")
     if "mt_0" in header or "mt_1" in header:
-        return [Comparison("mt_0 against mt_1", column("mt_0"), column("mt_1"), "pear_score")]
+        return [compared("mt_0 against mt_1", "mt_0", "mt_1", "pear_score")]
     if "mt" in header:
-        return [Comparison("mt against ref", column("mt"), column("ref"), "pear_score")]
+        return [compared("mt against ref", "mt", "ref", "pear_score")]
     raise InputError(
         f"{options.input}: the header {header} has neither mt_0 and mt_1 nor mt and ref; name the columns with "
         "--systems and --anchor"
     )
+
+
+def _others(header: list[str], options: argparse.Namespace, kind: str) -> list[Comparison]:
+    """What a model of another kind than PEAR scores: one score per row and system."""
+    if kind not in COLUMNS:
+        raise ModelError(
+            f"{options.model} is a model of kind {kind!r}, which pear-score does not know; update mbr-decode"
+        )
+    columns = COLUMNS[kind]
+    wants = f"{options.model} is a model of kind {kind}, which wants {', '.join(filter(None, columns))}"
+    if options.both:
+        raise UsageError(f"--both goes with PEAR; {wants} in one order")
+    if options.systems and "mt" not in columns:
+        raise UsageError(f"--systems goes with models that read translations; {wants}")
+    if options.anchor and not (options.systems and kind == "resume"):
+        raise UsageError(f"--anchor goes with --systems, and with models that compare; {wants}")
+
+    def shown(system: str, new: str) -> Comparison:
+        actual = {"mt": system, "ref": options.anchor or "ref"}
+        names = [actual.get(name, name) for name in columns]
+        places = tuple(_column(header, name, options.input, wants) if name else None for name in names)
+        return Comparison(f"{system} against {names[1]}" if kind == "resume" else names[-1], places, new)
+
+    prefix = kind.split("-")[0]
+    if options.systems:
+        return [shown(name, f"{prefix}_{name}") for name in options.systems]
+    return [shown("mt", f"{prefix}_score")]
 
 
 def _new_columns(comparisons: list[Comparison], options: argparse.Namespace) -> list[str]:
@@ -138,7 +178,6 @@ def _cells(rows: Iterator[tuple[int, str]], header: list[str], path: str) -> Ite
 def _score(
     engine: Engine,
     block: list[list[str]],
-    source: int,
     comparison: Comparison,
     both: bool,
     first_row: int,
@@ -147,8 +186,8 @@ def _score(
     """Scores in the order asked, and (with both) in the swapped order, else zeros."""
     import numpy as np
 
-    forward = [(cells[source], cells[comparison.first], cells[comparison.second]) for cells in block]
-    reverse = [(s, b, a) for s, a, b in forward] if both else []
+    forward = [comparison.row(cells) for cells in block]
+    reverse: list[tuple[str, ...]] = [(s, b, a) for s, a, b in forward] if both else []
     scores = engine.score(forward + reverse, progress=console.shows_progress)
     if not np.isfinite(scores).all():
         row = int(np.flatnonzero(~np.isfinite(scores))[0]) % len(block)
@@ -165,11 +204,11 @@ def _means(comparisons: list[Comparison], totals: list[float], segments: int) ->
     return sorted(means, key=lambda item: -item[1])
 
 
-def _column(header: list[str], name: str, path: str) -> int:
+def _column(header: list[str], name: str, path: str, wants: str = "") -> int:
     if header.count(name) > 1:
         raise InputError(f"{path}: the header has the column {name!r} twice")
     if name not in header:
-        raise UsageError(f"{path}: no column {name!r}; the header has {header!r:.300}")
+        raise UsageError(f"{path}: no column {name!r}; the header has {header!r:.300}{wants and '; ' + wants}")
     return header.index(name)
 
 

@@ -163,7 +163,7 @@ def test_dry_run_counts_and_scores_next_to_nothing(run: Run, lists: Path, ours: 
 def test_list_utilities(run: Run) -> None:
     result = run("mbr-decode", "--list-utilities")
     assert result.returncode == 0
-    assert [line.split()[0] for line in result.stdout.splitlines()] == ["name", "pear", "chrf", "bleu"]
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["name", "pear", "chrf", "bleu", "single"]
 
 
 def test_underscores_are_accepted(run: Run, lists: Path) -> None:

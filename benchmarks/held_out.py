@@ -1,0 +1,86 @@
+"""Lists that no model was trained on, judged: what the quality benchmarks of PEAR measure with.
+
+`tatoeba_lists`: 100-best lists of the bundled translation model for sources of the part `unseen` that neither model
+saw, each candidate with its agreement with the references. `wmt23_lists`: the outputs of the WMT23 systems for the
+English-German segments with MQM scores.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.peers import TATOEBA, WORK
+from benchmarks.teacher import Embedder, agreement, read
+from benchmarks.train_bundled_pear import lists, parts, references
+from candidates.generation import Settings
+from pear.data import Judgment, read_judgments
+
+# WMT23 systems whose outputs drop text: length alone tells them from the others.
+TRUNCATING = ("NLLB_Greedy", "NLLB_MBR_BLEU", "AIRC")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Candidates of a source with the score that a metric should agree with."""
+
+    source: str
+    reference: str
+    texts: list[str]
+    scores: NDArray[np.float64]
+    logprobs: list[float] | None = None
+    systems: list[str] | None = None
+
+    def only(self, places: list[int]) -> Judged:
+        """Some of the candidates."""
+        return Judged(
+            self.source,
+            self.reference,
+            [self.texts[k] for k in places],
+            self.scores[places],
+            [self.logprobs[k] for k in places] if self.logprobs else None,
+            [self.systems[k] for k in places] if self.systems else None,
+        )
+
+
+def tatoeba_lists(count: int, candidates: int, *, data: Path = TATOEBA, work: Path = WORK / "quality") -> list[Judged]:
+    """`count` held-out sources with some candidates of their 100-best lists, drawn evenly, scored by the teacher."""
+    work.mkdir(parents=True, exist_ok=True)
+    sources = parts(data)["held-out"][:count]
+    golden = references(data, "unseen")
+    embed = Embedder()
+    found = []
+    for item in read(lists(work / f"held-out-{count}.jsonl", sources, Settings(nbest=100))):
+        draw = random.Random(item["source"])
+        places = sorted(draw.sample(range(len(item["candidates"])), min(candidates, len(item["candidates"]))))
+        chosen = [item["candidates"][k] for k in places]
+        texts = [candidate["text"] for candidate in chosen]
+        translations = golden[item["source"]]
+        scores = agreement(texts, translations, embed).score.astype(np.float64)
+        logprobs = [candidate["logprob"] for candidate in chosen]
+        found.append(Judged(item["source"], translations[0], texts, scores, logprobs))
+    return found
+
+
+def wmt23_lists(*, without: tuple[str, ...] = (), every: int = 1) -> list[Judged]:
+    """The WMT23 English-German segments that people scored, or every so-manieth of them."""
+    folder = TATOEBA.parent.parent / "mt-metrics-eval-v2" / "wmt23"
+    segments: dict[tuple[str, str], list[Judgment]] = {}
+    for row in read_judgments(folder, "mt-metrics-eval", lp="en-de", human="mqm"):
+        if row.system not in without:
+            segments.setdefault((row.document, row.segment), []).append(row)
+    found = [
+        Judged(
+            rows[0].source,
+            rows[0].reference or "",
+            [row.translation for row in rows],
+            np.array([row.score for row in rows]),
+            systems=[row.system for row in rows],
+        )
+        for rows in segments.values()
+    ]
+    return found[::every]

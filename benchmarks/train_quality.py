@@ -1,0 +1,206 @@
+"""What training gives: PEAR, its single-candidate baseline and sentinels, on lists that none of them saw.
+
+    python -m benchmarks.train_quality            # three seeds of each kind, then the tables
+
+Every kind starts from the encoder of the bundled translation model and sees the same lists for the same number of
+steps; only what is shown and asked differs. The bundled PEAR, trained longer, is in the tables too. Beside them stand
+what needs no training: random numbers, the candidate's length, the translation model's own log-probability.
+Statistics against the teacher score (Tatoeba) and MQM (WMT23): acc_eq*, segment-wise Pearson, PDP. Intervals are 95 %
+paired bootstrap over segments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.held_out import TRUNCATING, Judged, tatoeba_lists, wmt23_lists
+from benchmarks.peers import TATOEBA, WORK
+from benchmarks.train_bundled_pear import first_weights, judged, lessons
+from pear.checkpoint import Checkpoint, load_checkpoint
+from pear.data import Group, split
+from pear.engine import Engine
+from pear.shipped import DEFAULT, SHIPPED
+from pear.training.loop import train
+from pear.training.recipe import KINDS, Kind, Recipe
+from pear.training.statistics import Pairs, acc_eq, pdp, segment_pearson
+
+TRAINED: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind != "resume")
+SETTINGS: dict[str, Any] = {
+    "encoder_rate": 8e-4,
+    "head_rate": 1e-3,
+    "batch_tokens": 2048,
+    "pairs_per_source": 4,
+    "dev_share": 0.01,
+    "dev_lists": 40,
+    "select": "pdp",
+}
+Prediction = list[Any]  # scores [n] or an antisymmetric matrix [n, n] for each segment
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--work", type=Path, default=WORK / "quality")
+    parser.add_argument("--lessons", type=Path, default=WORK / "pear-en-de", help="lists of train_bundled_pear")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--lists", type=int, default=300, help="held-out Tatoeba lists")
+    parser.add_argument("--candidates", type=int, default=12, help="of each list")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--wmt23-every", type=int, default=8, help="one WMT23 segment of so many for the short PEAR runs"
+    )
+    parser.add_argument("--train-only", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if not (options.lessons / "honest.jsonl").exists():
+        lessons(TATOEBA, options.lessons)
+    learned = split(judged(options.lessons / "honest.jsonl"), SETTINGS["dev_share"], seed=1)
+    models: dict[tuple[Kind, int], Checkpoint] = {}
+    for seed in range(1, options.seeds + 1):
+        for kind in TRAINED:
+            models[kind, seed] = trained(kind, seed, learned, options)
+    if options.train_only:
+        return
+    models["pear", 0] = load_checkpoint(SHIPPED / DEFAULT)
+    held_out = tatoeba_lists(options.lists, options.candidates, work=options.work)
+    segments = wmt23_lists()
+    results = {"tatoeba": table("Tatoeba, held-out lists", held_out, everything(models, held_out))}
+    fewer = segments[:: options.wmt23_every]
+    said = everything({key: model for key, model in models.items() if key[0] != "pear"}, segments)
+    said |= everything({("pear", 0): models["pear", 0]}, segments)
+    results["wmt23"] = table("WMT23 en-de, 12 systems", segments, said)
+    short = everything({key: model for key, model in models.items() if key[0] in ("pear", "single")}, fewer)
+    results["wmt23 short"] = table("WMT23 en-de, 12 systems, fewer segments, with the short PEAR runs", fewer, short)
+    kept = [[k for k, name in enumerate(item.systems or []) if name not in TRUNCATING] for item in segments]
+    whole = [item.only(places) for item, places in zip(segments, kept, strict=True)]
+    less = {
+        name: [only(one, places) for one, places in zip(values, kept, strict=True)] for name, values in said.items()
+    }
+    results["wmt23 without truncating"] = table("WMT23 en-de, 9 systems that do not truncate", whole, less)
+    (options.work / "train_quality.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def trained(kind: Kind, seed: int, learned: tuple[list[Group], list[Group]], options: argparse.Namespace) -> Checkpoint:
+    """A model of a kind and seed, trained once and kept."""
+    recipe = Recipe(kind=kind, seed=seed, steps=options.steps, every=options.steps, **SETTINGS)
+    print(f"{kind}, seed {seed} ...", flush=True)
+    return train(recipe, first_weights(kind, seed), *learned, options.work / f"{kind}-{seed}-{options.steps}")
+
+
+def everything(models: dict[tuple[Kind, int], Checkpoint], items: Sequence[Judged]) -> dict[str, Prediction]:
+    """What each model says of the lists, and what needs no model; "name#seed" where there are several seeds."""
+    found: dict[str, Prediction] = {"random": [random_scores(item) for item in items]}
+    found["candidate length"] = [lengths(item) for item in items]
+    if items[0].logprobs:
+        found["translation model's log-probability"] = [logprobs(item) for item in items]
+    for (kind, seed), checkpoint in models.items():
+        for order, prediction in predictions(checkpoint, items).items():
+            name = {"one": ", one order", "both": ", both orders"}.get(order, "")
+            found[f"bundled PEAR{name}" if not seed else f"{kind}{name}#{seed}"] = prediction
+    return found
+
+
+def table(title: str, items: Sequence[Judged], said: dict[str, Prediction]) -> dict[str, Any]:
+    """Print and return the statistics of everything that scored these lists."""
+    gold = [item.scores for item in items]
+    rows: dict[str, list[dict[str, float]]] = {}
+    for name, prediction in said.items():
+        rows.setdefault(name.partition("#")[0], []).append(statistics(prediction, gold))
+    print(f"\n{title}: {len(items)} segments", flush=True)
+    for name, values in rows.items():
+        cells = "  ".join(f"{key} {np.mean([v[key] for v in values]):.3f}" for key in values[0])
+        seeds = ", ".join(f"{value['pdp']:.3f}" for value in values)
+        print(f"  {name:38} {cells}" + (f"  (PDP of the seeds: {seeds})" if len(values) > 1 else ""))
+    differences = {}
+    for name in said:
+        single = name.replace("pear, both orders", "single")
+        if name.startswith("pear, both orders#") and single in said:
+            differences[name] = compare(said[name], said[single], gold)
+            text = ", ".join(f"{key} {d[0]:+.3f} [{d[1]:+.3f}, {d[2]:+.3f}]" for key, d in differences[name].items())
+            print(f"  PEAR (both) minus single, seed {name[-1]}: {text}")
+    return {"rows": rows, "pear minus single": differences, "segments": len(items)}
+
+
+def only(prediction: Any, places: list[int]) -> Any:
+    """The part of a prediction that speaks of some candidates."""
+    return prediction[np.ix_(places, places)] if prediction.ndim == 2 else prediction[places]
+
+
+def predictions(checkpoint: Checkpoint, items: Sequence[Judged]) -> dict[str, Prediction]:
+    """What a model says of each list: matrices in one order (upper triangle) and both, or scores."""
+    kind = checkpoint.network.kind
+    shown = [row for item in items for row in inputs_of(kind, item)]
+    with Engine(checkpoint.network, checkpoint.tokenizer, device="cpu") as engine:
+        scores = engine.score(shown)
+    found: dict[str, Prediction] = {"both": [], "one": []} if kind == "pear" else {"single": []}
+    start = 0
+    for item in items:
+        size = len(item.texts)
+        count = size * (size - 1) if kind == "pear" else size
+        part = scores[start : start + count].astype(np.float64)
+        start += count
+        if kind != "pear":
+            found["single"].append(part)
+            continue
+        square = np.zeros((size, size))
+        square[~np.eye(size, dtype=bool)] = part
+        upper = np.triu(square, 1)
+        found["one"].append(upper - upper.T)
+        found["both"].append((square - square.T) / 2)
+    return found
+
+
+def inputs_of(kind: str, item: Judged) -> list[tuple[str, ...]]:
+    if kind == "pear":
+        return [(item.source, a, b) for i, a in enumerate(item.texts) for j, b in enumerate(item.texts) if i != j]
+    one_text = {"sentinel-src": item.source, "sentinel-ref": item.reference}
+    source = item.source if kind == "single" else ""
+    return [(source, one_text.get(kind, text)) for text in item.texts]
+
+
+def statistics(predicted: Prediction, gold: Sequence[Any]) -> dict[str, float]:
+    pairs = Pairs.of(predicted, gold)
+    return {"acc_eq*": acc_eq(pairs)[0], "segment Pearson": segment_pearson(predicted, gold), "pdp": pdp(pairs)}
+
+
+def compare(
+    one: Prediction, other: Prediction, gold: Sequence[Any], draws: int = 500
+) -> dict[str, tuple[float, float, float]]:
+    """Differences of the statistics, with intervals from drawing segments with replacement."""
+    whole = [statistics(one, gold), statistics(other, gold)]
+    rng = np.random.default_rng(1)
+    drawn: dict[str, list[float]] = {key: [] for key in whole[0]}
+    for _ in range(draws):
+        places = rng.integers(0, len(gold), len(gold))
+        a, b = (statistics([x[k] for k in places], [gold[k] for k in places]) for x in (one, other))
+        for key in drawn:
+            drawn[key].append(a[key] - b[key])
+    found = {}
+    for key, values in drawn.items():
+        low, high = np.quantile(values, [0.025, 0.975])
+        found[key] = (whole[0][key] - whole[1][key], float(low), float(high))
+    return found
+
+
+def random_scores(item: Judged) -> Any:
+    seed = int.from_bytes(item.source.encode()[:8].ljust(8), "big")
+    return np.random.default_rng(seed).normal(size=len(item.texts))
+
+
+def lengths(item: Judged) -> Any:
+    return np.array([len(text) for text in item.texts], np.float64)
+
+
+def logprobs(item: Judged) -> Any:
+    return np.array(item.logprobs, np.float64)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""A single-candidate model as a utility: u(i, j) is the absolute score of candidate i, whatever j is.
+
+The decision is then plain reranking by quality estimation: N encoder passes for N candidates, and no comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.errors import ModelError, UsageError
+from mbr.utilities.base import MatrixUtility
+from mbr.utilities.pear import model_settings
+from pear.single import Single as SingleModel
+
+
+class Single(MatrixUtility):
+    """A checkpoint of kind single, or a sentinel that sees the candidate only. Options as in `pear.scorer`."""
+
+    name = "single"
+    summary = "absolute quality of each candidate, references not read"
+    needs = "a checkpoint of kind single (--model)"
+    traits = ("referenceless",)
+
+    def __init__(
+        self,
+        *,
+        model: str | Path | None = None,
+        revision: str | None = None,
+        encoder: str | Path | None = None,
+        cache_dir: str | Path | None = None,
+        offline: bool = False,
+        device: str = "auto",
+        dtype: str = "float32",
+        backend: str = "torch",
+        compute_type: str | None = None,
+        batch_tokens: int | None = None,
+        threads: int = 0,
+    ) -> None:
+        if model is None:
+            raise UsageError("utility 'single' needs a checkpoint of kind single; give its folder (--model FOLDER)")
+        self._model = SingleModel.load(
+            model,
+            revision=revision,
+            encoder=encoder,
+            cache_dir=cache_dir,
+            offline=offline,
+            device=device,
+            dtype=dtype,
+            backend=backend,
+            compute_type=compute_type,
+            batch_tokens=batch_tokens,
+            threads=threads,
+        )
+        if self._model.kind not in ("single", "sentinel-cand"):
+            self._model.close()
+            raise ModelError(
+                f"{model} is a {self._model.kind}, which gives all candidates of a source the same score; a model that "
+                "reads the candidate is needed to choose one (kind single)"
+            )
+
+    def settings(self) -> dict[str, object]:
+        kind = None if self._model.kind == "single" else self._model.kind
+        return {**model_settings(self._model), "kind": kind}
+
+    def notes(self) -> list[str]:
+        return [str(self._model.engine.agreement)] if self._model.engine.agreement else []
+
+    def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
+        scores = self._model.score([(source, text) for text in hypotheses], progress=self.progress)
+        return np.repeat(scores[:, None], len(references), axis=1)
+
+    def truncates(self, source: str, texts: Sequence[str]) -> bool:
+        return self._model.engine.truncates(self._shown(source), texts, at_once=1)
+
+    def cost(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+        engine = self._model.engine
+        rows = [(self._shown(source), text) for text in hypotheses]
+        return {"tokens": engine.tokens(rows), "memory_bytes": engine.memory_bytes()}
+
+    def close(self) -> None:
+        self._model.close()
+
+    def _shown(self, source: str) -> str:
+        return source if self._model.kind == "single" else ""

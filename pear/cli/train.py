@@ -1,0 +1,231 @@
+"""pear-train: human judgments -> a metric. PEAR, its single-candidate baseline, RESUME, sentinels."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from candidates.console import Console, Parser, add_message_options
+from candidates.errors import UsageError
+from pear.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from pear.training.run import Job, Sources
+    from pear.training.start import Origin
+
+QUICK_START = """\
+quick start:
+  pear-train --data mqm.csv --from pear -o my-pear                        go on with the released checkpoint
+  pear-train --data mqm.csv --pretrain-data da.csv --from-encoder microsoft/infoxlm-large -o my-pear
+  pear-train --data judgments.jsonl --layers 4 --hidden 256 -o small      from scratch, vocabulary included
+  pear-train --data mqm.csv --kind resume --score-range -25 0 --from-encoder xlm-roberta-base -o my-resume
+  torchrun --nproc-per-node 4 $(which pear-train) run.yaml                four GPUs; --parallel fsdp for XL
+
+run.yaml holds the same options without hyphens in front (data: [a.csv, b.csv]); flags are stronger."""
+
+# What each setting of the recipe is; the rest of its option follows from its type.
+RECIPE_HELP = {
+    "kind": "what is trained",
+    "pairs_per_source": "pairs drawn of each source, anew every epoch",
+    "references_as": "take the reference as one more candidate with this score",
+    "dev_share": "of the sources, held out to measure with (without --dev-data)",
+    "absolute_share": "batches of single candidates mixed in, as a share of the pairs",
+    "word_weight": "of the loss on numbers of words, where the data have them",
+    "loss": "of the differences",
+    "huber_delta": "where the Huber loss turns linear",
+    "flip": "weight of (delta_ab + delta_ba)^2; 0 shows each pair in one order only",
+    "learn_scale": "learn the scale of the scores, in the last stage",
+    "optimizer": "muon is for small models trained from scratch",
+    "encoder_rate": "learning rate of the encoder",
+    "head_rate": "learning rate of the head",
+    "weight_decay": "of AdamW",
+    "clip": "largest norm of a gradient; 0 for none",
+    "warm_up": "share of the steps in which the rate rises",
+    "schedule": "of the learning rate after that: falling to zero, or level",
+    "freeze_encoder": "share of the first epoch in which only the head learns",
+    "batch_tokens": "padded tokens of a batch",
+    "accumulate": "batches a step, shared among the processes",
+    "epochs": "times the data are gone through",
+    "steps": "end after so many, whatever the epochs",
+    "select": "development statistic that chooses the best weights",
+    "every": "steps between measurements and checkpoints",
+    "patience": "stop after so many measurements without progress",
+    "dev_lists": "sources measured with, at most",
+    "dev_candidates": "candidates of each of them, at most",
+    "seed": "of everything random",
+    "dtype": "bf16 where the device has it (auto), or as named",
+    "gradient_checkpointing": "less memory for more time",
+}
+
+
+def parser() -> Parser:
+    p = Parser("pear-train", "Train a metric from human judgments.", QUICK_START)
+    p.add_argument("run", nargs="?", metavar="RUN.yaml", help="options from a file; flags are stronger")
+    p.add_argument("-o", "--output", metavar="FOLDER", help="of the trained model; must not exist")
+    p.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+
+    g = p.add_argument_group("data (docs/training.md lists the formats)")
+    g.add_argument("--data", nargs="+", action="extend", metavar="FILE", help="judgments to learn from")
+    g.add_argument("--dev-data", nargs="+", action="extend", metavar="FILE", help="judgments to measure with")
+    g.add_argument(
+        "--pretrain-data", nargs="+", action="extend", metavar="FILE", help="judgments of a first stage, scale frozen"
+    )
+    g.add_argument(
+        "--data-format", metavar="NAME", help="csv, mqm, sxs, mt-metrics-eval, da, jsonl, gemba (default: guessed)"
+    )
+    g.add_argument("--lp", help="language pair, where the files do not say (en-de)")
+    g.add_argument("--human", help="human scores of an mt-metrics-eval folder (mqm)")
+    g.add_argument("--score", metavar="COLUMN", help="which of several scores of a file")
+    g.add_argument(
+        "--score-range", nargs=2, type=float, metavar=("WORST", "BEST"), help="map scores to 0..1 (RESUME needs it)"
+    )
+    g.add_argument("--statistics-only", action="store_true", help="print what the data are, then stop")
+
+    g = p.add_argument_group("first weights (one of them, or sizes for a model from scratch)")
+    g.add_argument("--from", dest="from_model", metavar="MODEL", help="a trained model: folder, .ckpt file, hub name")
+    g.add_argument("--from-encoder", metavar="ENCODER", help="a pretrained encoder: folder or hub name")
+    g.add_argument("--from-translator", metavar="FOLDER", help="the encoder of a CTranslate2 model of this package")
+    g.add_argument("--layers", type=int, default=4)
+    g.add_argument("--hidden", type=int, default=256)
+    g.add_argument("--heads", type=int, default=4)
+    g.add_argument("--vocabulary", type=int, default=8000, help="pieces learned from the texts")
+    g.add_argument(
+        "--hidden-sizes", nargs="+", type=int, metavar="N", help="of a fresh head (default: as in the papers)"
+    )
+    g.add_argument("--revision", help="hub revision of the model or encoder")
+    g.add_argument("--cache-dir", metavar="FOLDER", help="of downloaded models")
+    g.add_argument("--offline", action="store_true", help="use the local cache only")
+
+    _add_recipe(p.add_argument_group("recipe"))
+
+    g = p.add_argument_group("run")
+    g.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
+    g.add_argument("--parallel", choices=("auto", "ddp", "fsdp"), default="auto", help="under torchrun (auto: ddp)")
+    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
+    g.add_argument("--half", action="store_true", help="write the weights in float16")
+    add_message_options(p)
+    return p
+
+
+def _add_recipe(group: Any) -> None:
+    """One option for every setting of a recipe."""
+    types = get_type_hints(Recipe)
+    for setting in fields(Recipe):
+        kind = types[setting.name]
+        default = None if setting.default is MISSING else setting.default
+        name = "--" + setting.name.replace("_", "-")
+        words: dict[str, Any] = {"help": RECIPE_HELP[setting.name], "default": default}
+        if kind is bool:
+            words["action"] = argparse.BooleanOptionalAction
+        elif get_origin(kind) is not None and isinstance(get_args(kind)[0], str):
+            words["choices"] = get_args(kind)
+        else:
+            inner = [option for option in get_args(kind) if option is not type(None)]
+            words |= {"type": inner[0] if inner else kind, "metavar": "N" if (inner or [kind])[0] is int else "X"}
+        group.add_argument(name, **words)
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    from candidates.config import with_run_file
+
+    words = list(sys.argv[1:] if argv is None else argv)
+    p = parser()
+    options = p.parse_args(with_run_file(p, words))
+    console = Console("pear-train", quiet=options.quiet, log_format=options.log_format)
+    if not options.data:
+        raise UsageError("no judgments to learn from; give --data FILE")
+    if options.statistics_only:
+        return _statistics(_sources(options), _recipe(options))
+    if not options.output:
+        raise UsageError("-o FOLDER is needed: where the trained model goes")
+    if options.threads is not None and options.threads < 1:
+        raise UsageError(f"--threads {options.threads} is not a positive number")
+    return _train(options, console, shlex.join(["pear-train", *words]))
+
+
+def _train(options: argparse.Namespace, console: Console, command: str) -> int:
+    import torch
+
+    from pear.backends import resolve_devices
+    from pear.training.parallel import open_parallel
+    from pear.training.run import run
+
+    job = _job(options, command)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    device = resolve_devices(options.device)[0]
+    with open_parallel(options.parallel, device) as parallel:
+        if not parallel.leads:
+            console.quiet = True
+        run(
+            job,
+            device=parallel.device or device,
+            parallel=parallel,
+            resume=options.resume,
+            progress=console.shows_progress,
+            say=console.info,
+        )
+    console.info(f"wrote {job.output}: README.md is its card, loss.svg its losses; checkpoints stay in {job.work}")
+    return 0
+
+
+def _statistics(sources: Sources, recipe: Recipe) -> int:
+    from pear.data import sample_pairs
+    from pear.data.statistics import describe
+
+    groups = sources.read([*sources.pretrain, *sources.files])
+    pairs = sample_pairs(
+        groups, per_source=recipe.pairs_per_source, seed=recipe.seed, references_as=recipe.references_as
+    )
+    print(describe(groups, pairs), end="")
+    return 0
+
+
+def _job(options: argparse.Namespace, command: str) -> Job:
+    from pear.training.run import Job
+
+    return Job(_recipe(options), _origin(options), _sources(options), Path(options.output), command, options.half)
+
+
+def _recipe(options: argparse.Namespace) -> Recipe:
+    return Recipe.from_dict({setting.name: getattr(options, setting.name) for setting in fields(Recipe)})
+
+
+def _origin(options: argparse.Namespace) -> Origin:
+    from pear.training.start import Origin
+
+    return Origin(
+        model=options.from_model,
+        encoder=options.from_encoder,
+        translator=options.from_translator,
+        layers=options.layers,
+        hidden=options.hidden,
+        heads=options.heads,
+        vocabulary=options.vocabulary,
+        revision=options.revision,
+        cache_dir=options.cache_dir,
+        offline=options.offline,
+        hidden_sizes=tuple(options.hidden_sizes) if options.hidden_sizes else None,
+    )
+
+
+def _sources(options: argparse.Namespace) -> Sources:
+    from pear.training.run import Sources
+
+    where = {name: getattr(options, name) for name in ("lp", "human", "score") if getattr(options, name) is not None}
+    span = tuple(options.score_range) if options.score_range else None
+    if span is not None and not span[0] < span[1]:
+        raise UsageError(f"--score-range {span[0]} {span[1]}: the worst score comes first and is lower")
+    return Sources(
+        tuple(options.data),
+        tuple(options.dev_data or ()),
+        tuple(options.pretrain_data or ()),
+        options.data_format,
+        where,
+        span,
+    )

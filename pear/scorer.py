@@ -1,0 +1,96 @@
+"""A loaded model of any kind, ready to score: a checkpoint's name and kind, and the engine that runs it.
+
+`pear.resume.Resume` and `pear.single.Single` are scorers that know what their rows mean; the commands and `mbr` take
+the plain one. Nothing heavy is imported before `load`.
+
+    with Scorer.load("pear-folder", device="cpu") as scorer:
+        scorer.engine.score([("A dog.", "Ein Hund.", "Eine Katze.")])
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from candidates.errors import ModelError
+
+if TYPE_CHECKING:
+    from pear.engine import Engine
+
+
+class Scorer:
+    """`name` tells checkpoints apart, `precision` is what the encoder computes in."""
+
+    # The kinds of model it takes.
+    kinds: ClassVar[tuple[str, ...]] = ("pear",)
+
+    def __init__(self, engine: Engine, name: str, precision: str = "float32") -> None:
+        self.engine = engine
+        self.name = name
+        self.precision = precision
+
+    @classmethod
+    def load(
+        cls,
+        model: str | Path,
+        *,
+        revision: str | None = None,
+        encoder: str | Path | None = None,
+        cache_dir: str | Path | None = None,
+        offline: bool = False,
+        device: str = "auto",
+        dtype: str = "float32",
+        backend: str = "torch",
+        compute_type: str | None = None,
+        batch_tokens: int | None = None,
+        threads: int = 0,
+    ) -> Self:
+        """Load a checkpoint: a folder, a `.ckpt` file or a hub name. Options as in `pear.checkpoint`, `pear.engine`."""
+        import torch
+
+        from pear.checkpoint import load_checkpoint
+        from pear.engine import Engine
+
+        if threads:
+            torch.set_num_threads(threads)
+        checkpoint = load_checkpoint(
+            model,
+            revision=revision,
+            encoder=encoder,
+            cache_dir=cache_dir,
+            local_files_only=offline,
+            kind=None,
+        )
+        if checkpoint.network.kind not in cls.kinds:
+            raise ModelError(
+                f"{model} is a model of kind {checkpoint.network.kind}; expected {' or '.join(cls.kinds)}, which score "
+                "other texts in another way"
+            )
+        engine = Engine(
+            checkpoint.network,
+            checkpoint.tokenizer,
+            device=device,
+            dtype=dtype,
+            backend=backend,
+            compute_type=compute_type,
+            batch_tokens=batch_tokens,
+            threads=threads,
+        )
+        return cls(engine, checkpoint.name, f"ct2-{compute_type or 'int8'}" if backend == "ct2" else dtype)
+
+    @property
+    def kind(self) -> str:
+        return self.engine.kind
+
+    def close(self) -> None:
+        """Let go of the weights."""
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

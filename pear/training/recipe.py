@@ -1,0 +1,96 @@
+"""Everything that decides what a training run learns, as one value: the flags of `pear-train` and the keys of its YAML.
+
+>>> Recipe(kind="single", epochs=2).loss
+'huber'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from candidates.errors import UsageError
+
+Kind = Literal["pear", "single", "resume", "sentinel-cand", "sentinel-src", "sentinel-ref"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One stage of training. Rates, loss and flip weight default to those of the PEAR paper."""
+
+    kind: Kind = "pear"
+    # data
+    pairs_per_source: int = 10
+    references_as: float | None = None
+    dev_share: float = 0.05
+    absolute_share: float = 0.0
+    word_weight: float = 0.0
+    # objective
+    loss: Literal["huber", "mse"] = "huber"
+    huber_delta: float = 4.5
+    flip: float = 0.1
+    learn_scale: bool = True
+    # optimisation
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    encoder_rate: float = 2e-5
+    head_rate: float = 1e-4
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    warm_up: float = 0.05
+    schedule: Literal["linear", "constant"] = "linear"
+    freeze_encoder: float = 0.0
+    batch_tokens: int = 4096
+    accumulate: int = 1
+    epochs: float = 1.0
+    steps: int | None = None
+    # selection
+    select: Literal["acc_eq", "pdp"] = "acc_eq"
+    every: int = 100
+    patience: int | None = None
+    dev_lists: int = 200
+    dev_candidates: int = 6
+    seed: int = 1
+    # where and how it runs
+    dtype: Literal["auto", "float32", "bf16"] = "auto"
+    gradient_checkpointing: bool = False
+
+    def __post_init__(self) -> None:
+        positive = ("pairs_per_source", "batch_tokens", "accumulate", "epochs", "every", "dev_lists", "huber_delta")
+        for name in positive:
+            if getattr(self, name) <= 0:
+                raise UsageError(f"{name} {getattr(self, name)} is not a positive number")
+        for name in ("flip", "word_weight", "absolute_share", "encoder_rate", "head_rate", "weight_decay", "clip"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} {getattr(self, name)} is negative")
+        if self.steps is not None and self.steps < 1:
+            raise UsageError(f"steps {self.steps} is not a positive number")
+        if self.dev_candidates < 2:
+            raise UsageError("dev_candidates is less than two, which gives no pairs to measure with")
+        if self.patience is not None and self.patience < 1:
+            raise UsageError(f"patience {self.patience} is not a positive number")
+        for name in ("dev_share", "freeze_encoder", "warm_up"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UsageError(f"{name} {getattr(self, name)} is not a share from 0 to below 1")
+        choices = {"kind": KINDS, "loss": ("huber", "mse"), "optimizer": ("adamw", "muon"), "select": ("acc_eq", "pdp")}
+        choices |= {"schedule": ("linear", "constant"), "dtype": ("auto", "float32", "bf16")}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise UsageError(f"{name} {getattr(self, name)!r} is unknown; expected one of {', '.join(allowed)}")
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> Recipe:
+        known = {field.name for field in fields(cls)}
+        unknown = [name for name in settings if name not in known]
+        if unknown:
+            raise UsageError(
+                f"{unknown[0]!r} is no setting of a training run; expected some of {', '.join(sorted(known))}"
+            )
+        return cls(**settings)
+
+    def rate(self, step: int, steps: int) -> float:
+        """Share of the peak learning rate at a step of so many: up, then level or falling to zero."""
+        rise = max(self.warm_up * steps, 1.0)
+        if step < rise:
+            return (step + 1) / (rise + 1)
+        return 1.0 if self.schedule == "constant" else max(0.0, (steps - step) / max(steps - rise, 1.0))

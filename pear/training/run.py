@@ -1,0 +1,173 @@
+"""A whole training run: data files in, a model folder with its card, log and loss curve out.
+
+Two stages where there is data for the first: with `pretrain` (direct assessments, say) the scale of the scores is
+frozen; then, with the final data (MQM), it is learned. Each stage keeps its checkpoint in a folder beside the output,
+so that a run that was killed goes on with the stage it was in.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from candidates.errors import InputError, UsageError
+from pear.checkpoint import Checkpoint, save_checkpoint
+from pear.data import Group, Judgment, average_raters, group, read_judgments, sample_pairs, split
+from pear.data.statistics import describe, summary
+from pear.training.loop import LOG, train
+from pear.training.parallel import Alone, Parallel
+from pear.training.recipe import Recipe
+from pear.training.report import card, draw_losses
+from pear.training.start import Origin, begin
+
+WORK_SUFFIX = ".training"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Files of judgments and how to read them. `score_range` maps (worst, best) to 0..1."""
+
+    files: tuple[str, ...]
+    dev: tuple[str, ...] = ()
+    pretrain: tuple[str, ...] = ()
+    format: str | None = None
+    where: dict[str, Any] = field(default_factory=dict)
+    score_range: tuple[float, float] | None = None
+
+    def read(self, files: Iterable[str]) -> list[Group]:
+        """Groups of translations of one source, raters averaged."""
+        rows = [row for file in files for row in read_judgments(file, self.format, **self.where)]
+        return group(average_raters([self._scaled(row) for row in rows]))
+
+    def _scaled(self, row: Judgment) -> Judgment:
+        if self.score_range is None:
+            return row
+        worst, best = self.score_range
+        return replace(row, score=min(max((row.score - worst) / (best - worst), 0.0), 1.0))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to train, from what, into which folder."""
+
+    recipe: Recipe
+    origin: Origin
+    sources: Sources
+    output: Path
+    command: str = ""
+    half: bool = False
+
+    @property
+    def work(self) -> Path:
+        return self.output.with_name(self.output.name + WORK_SUFFIX)
+
+
+def run(
+    job: Job,
+    *,
+    device: str = "cpu",
+    parallel: Parallel | None = None,
+    resume: bool = False,
+    progress: bool = False,
+    say: Callable[[str], None] = lambda message: None,
+) -> Checkpoint:
+    """Train both stages and write the folder."""
+    leads = (parallel or Alone()).leads
+    if leads:
+        _check_folders(job, resume)
+    train_groups, dev_groups = _divided(job.sources, job.recipe)
+    pretrain = job.sources.read(job.sources.pretrain) if job.sources.pretrain else []
+    checkpoint = begin(job.recipe.kind, job.origin, _texts([*pretrain, *train_groups]), seed=job.recipe.seed)
+    stages: list[tuple[str, Recipe, Sequence[Group]]] = [("stage-2", job.recipe, train_groups)]
+    if pretrain:
+        unseen = {item.source for item in dev_groups}
+        kept = [item for item in pretrain if item.source not in unseen]
+        stages.insert(0, ("stage-1", replace(job.recipe, learn_scale=False), kept))
+    for name, recipe, groups in stages:
+        if recipe.kind == "pear" and leads:
+            pairs = sample_pairs(
+                groups, per_source=recipe.pairs_per_source, seed=recipe.seed, references_as=recipe.references_as
+            )
+            say(f"{name}: {len(groups)} sources to learn from, {len(dev_groups)} to measure with")
+            say(describe(groups, pairs))
+        checkpoint = train(
+            recipe,
+            checkpoint,
+            groups,
+            dev_groups,
+            job.work / name,
+            device=device,
+            parallel=parallel,
+            progress=progress,
+        )
+    if leads:
+        _publish(job, checkpoint, stages, dev_groups)
+    return checkpoint
+
+
+def _check_folders(job: Job, resume: bool) -> None:
+    if job.output.exists() and (not job.output.is_dir() or any(job.output.iterdir())):
+        raise UsageError(f"{job.output} exists; give the name of a new folder")
+    if job.work.exists() and not resume:
+        raise UsageError(
+            f"{job.work} holds an interrupted run; go on with it (--resume), or delete it or give another name"
+        )
+
+
+def _divided(sources: Sources, recipe: Recipe) -> tuple[list[Group], list[Group]]:
+    """Groups to learn from and to measure with; none of the latter's sources is among the former."""
+    groups = sources.read(sources.files)
+    if not sources.dev:
+        return split(groups, recipe.dev_share, recipe.seed)
+    dev = sources.read(sources.dev)
+    held_out = {" ".join(item.source.casefold().split()) for item in dev}
+    kept = [item for item in groups if " ".join(item.source.casefold().split()) not in held_out]
+    if not kept:
+        raise InputError("every source of the training data is in the development data too")
+    return kept, dev
+
+
+def _texts(groups: Iterable[Group]) -> Iterable[str]:
+    for item in groups:
+        yield item.source
+        yield from (candidate.translation for candidate in item.candidates)
+
+
+def _publish(
+    job: Job, checkpoint: Checkpoint, stages: list[tuple[str, Recipe, Sequence[Group]]], dev: Sequence[Group]
+) -> None:
+    """The finished folder appears whole: written beside, then renamed."""
+    scratch = job.work / "finished"
+    if scratch.exists():
+        shutil.rmtree(scratch)
+    logs = {name: _read_log(job.work / name / LOG) for name, _, _ in stages}
+    numbers = {}
+    for name, recipe, groups in stages:
+        pairs = sample_pairs(
+            groups, per_source=recipe.pairs_per_source, seed=recipe.seed, references_as=recipe.references_as
+        )
+        numbers[name] = summary(groups, pairs)
+    facts = {
+        "kind": job.recipe.kind,
+        "begins_with": job.origin.model or job.origin.encoder or job.origin.translator or "random weights",
+        "data": [Path(file).name for file in (*job.sources.pretrain, *job.sources.files)],
+        "dev_sources": len(dev),
+        "command": job.command,
+        "recipe": {name: asdict(recipe) for name, recipe, _ in stages},
+        "statistics": numbers,
+        "log": logs,
+    }
+    save_checkpoint(checkpoint, scratch, card=card(facts), half=job.half)
+    (scratch / "training.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (scratch / "loss.svg").write_text(draw_losses(logs), encoding="utf-8")
+    if job.output.exists():
+        job.output.rmdir()  # empty, as was checked
+    scratch.rename(job.output)
+
+
+def _read_log(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

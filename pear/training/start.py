@@ -1,0 +1,143 @@
+"""What a training run begins with: a trained model, an encoder, a translation model's encoder, or nothing.
+
+begin("pear", Origin(encoder="microsoft/infoxlm-large"))        # a hub encoder under a fresh head
+begin("pear", Origin(model="pear"))                             # go on with the released checkpoint
+begin("single", Origin(model="my-pear"))                        # its weights in another kind of model
+begin("pear", Origin(layers=4, hidden=256), texts)              # from scratch, vocabulary learned from the texts
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from candidates.errors import InputError, ModelError, UsageError
+from candidates.training.loop import learn_pieces
+from pear.checkpoint import Checkpoint, load_checkpoint
+from pear.hub import ENCODER_WEIGHTS, fetch
+from pear.model import HeadConfig, ResumeNetwork, build_network
+from pear.training.recipe import Kind
+from pear.training.translator import start_from_translator, tokenizer_of_pieces
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the first weights come from: exactly one of model, encoder and translator, or none of them."""
+
+    model: str | None = None
+    encoder: str | None = None
+    translator: str | None = None
+    # from scratch
+    layers: int = 4
+    hidden: int = 256
+    heads: int = 4
+    vocabulary: int = 8000
+    positions: int = 512
+    # how a hub is reached
+    revision: str | None = None
+    cache_dir: str | None = None
+    offline: bool = False
+    # of a fresh head; None for the sizes of the papers
+    hidden_sizes: tuple[int, ...] | None = None
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        named = [name for name in ("model", "encoder", "translator") if getattr(self, name) is not None]
+        if len(named) > 1:
+            raise UsageError(f"a run begins with one of {' and '.join(named)}, not with both")
+        if self.hidden % self.heads:
+            raise UsageError(f"hidden size {self.hidden} is no multiple of {self.heads} heads")
+
+
+def begin(kind: Kind, origin: Origin, texts: Iterable[str] = (), *, seed: int = 1) -> Checkpoint:
+    """The network of a kind with its first weights, and its tokenizer; what is drawn at random follows the seed."""
+    torch.manual_seed(seed)
+    if origin.model is not None:
+        return _from_model(kind, origin)
+    if origin.encoder is not None:
+        encoder, tokenizer = _from_encoder(origin)
+        name = origin.encoder
+    elif origin.translator is not None:
+        encoder, tokenizer = start_from_translator(Path(origin.translator))
+        name = Path(origin.translator).name
+    else:
+        encoder, tokenizer = _from_nothing(origin, texts)
+        name = "scratch"
+    return Checkpoint(build_network(kind, encoder, _head(kind, origin)), tokenizer, name)
+
+
+def _head(kind: Kind, origin: Origin) -> HeadConfig:
+    config = ResumeNetwork.HEAD if kind == "resume" else HeadConfig()
+    return replace(config, hidden_sizes=origin.hidden_sizes or config.hidden_sizes, dropout=origin.dropout)
+
+
+def _from_model(kind: Kind, origin: Origin) -> Checkpoint:
+    """A trained model as it is; or, where another kind is wanted, its encoder, and its head if that fits too."""
+    found = load_checkpoint(
+        str(origin.model),
+        revision=origin.revision,
+        cache_dir=origin.cache_dir,
+        local_files_only=origin.offline,
+        kind=None,
+    )
+    before = found.network
+    if before.kind == kind:
+        return found
+    same_head = "resume" not in (kind, before.kind)
+    network = build_network(kind, before.encoder, before.config if same_head else _head(kind, origin))
+    if same_head:
+        network.head.load_state_dict(before.head.state_dict())
+    return replace(found, network=network)
+
+
+def _from_encoder(origin: Origin) -> tuple[Any, Any]:
+    from transformers import AutoModel, AutoTokenizer
+
+    wanted = str(origin.encoder)
+    folder = Path(wanted).expanduser()
+    if not folder.is_dir():
+        if wanted.startswith((".", "/", "~")):
+            raise ModelError(f"{folder} does not exist; expected a folder with an encoder, or a hub name")
+        folder = fetch(
+            wanted,
+            revision=origin.revision,
+            cache_dir=origin.cache_dir,
+            local_files_only=origin.offline,
+            files=ENCODER_WEIGHTS,
+        )
+    try:
+        encoder = AutoModel.from_pretrained(folder, add_pooling_layer=False, trust_remote_code=False)
+        return encoder.float(), AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError, TypeError, KeyError) as exc:
+        raise ModelError(f"{folder}: cannot be loaded as an encoder: {exc}") from exc
+
+
+def _from_nothing(origin: Origin, texts: Iterable[str]) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoModel
+
+    known = list(texts)
+    if not known:
+        raise InputError("no texts to learn a vocabulary from")
+    with tempfile.TemporaryDirectory() as scratch:
+        pieces = Path(scratch, "sentencepiece.model")
+        learn_pieces(known, origin.vocabulary, pieces)
+        tokenizer = tokenizer_of_pieces(pieces, origin.positions)
+    config = AutoConfig.for_model(
+        "xlm-roberta",
+        vocab_size=len(tokenizer),
+        hidden_size=origin.hidden,
+        num_hidden_layers=origin.layers,
+        num_attention_heads=origin.heads,
+        intermediate_size=4 * origin.hidden,
+        max_position_embeddings=origin.positions + 2,
+        type_vocab_size=1,
+        pad_token_id=tokenizer.pad_token_id,
+        hidden_dropout_prob=origin.dropout,
+        attention_probs_dropout_prob=origin.dropout,
+    )
+    return AutoModel.from_config(config, add_pooling_layer=False), tokenizer
