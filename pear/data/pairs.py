@@ -93,9 +93,13 @@ def split(groups: Iterable[Group], dev_share: float, seed: int) -> tuple[list[Gr
         raise UsageError(f"dev_share {dev_share} is not a share; expected a number from 0 to 1")
     sides: tuple[list[Group], list[Group]] = ([], [])
     for item in groups:
-        key = " ".join(item.source.casefold().split())
-        sides[_hash(seed, "split", key) < dev_share * 2**64].append(item)
+        sides[_hash(seed, "split", source_key(item.source)) < dev_share * 2**64].append(item)
     return sides
+
+
+def source_key(source: str) -> str:
+    """What makes two sources the same: case and spaces do not matter."""
+    return " ".join(source.casefold().split())
 
 
 def sample_pairs(

@@ -17,6 +17,7 @@ from typing import Any
 from candidates.errors import InputError, UsageError
 from pear.checkpoint import Checkpoint, save_checkpoint
 from pear.data import Group, Judgment, average_raters, group, read_judgments, sample_pairs, split
+from pear.data.pairs import source_key
 from pear.data.statistics import describe, summary
 from pear.training.loop import LOG, train
 from pear.training.parallel import Alone, Parallel
@@ -84,9 +85,7 @@ def run(
     checkpoint = begin(job.recipe.kind, job.origin, _texts([*pretrain, *train_groups]), seed=job.recipe.seed)
     stages: list[tuple[str, Recipe, Sequence[Group]]] = [("stage-2", job.recipe, train_groups)]
     if pretrain:
-        unseen = {item.source for item in dev_groups}
-        kept = [item for item in pretrain if item.source not in unseen]
-        stages.insert(0, ("stage-1", replace(job.recipe, learn_scale=False), kept))
+        stages.insert(0, ("stage-1", replace(job.recipe, learn_scale=False), _without(pretrain, dev_groups)))
     for name, recipe, groups in stages:
         if recipe.kind == "pear" and leads:
             pairs = sample_pairs(
@@ -124,11 +123,16 @@ def _divided(sources: Sources, recipe: Recipe) -> tuple[list[Group], list[Group]
     if not sources.dev:
         return split(groups, recipe.dev_share, recipe.seed)
     dev = sources.read(sources.dev)
-    held_out = {" ".join(item.source.casefold().split()) for item in dev}
-    kept = [item for item in groups if " ".join(item.source.casefold().split()) not in held_out]
+    kept = _without(groups, dev)
     if not kept:
         raise InputError("every source of the training data is in the development data too")
     return kept, dev
+
+
+def _without(groups: Sequence[Group], others: Sequence[Group]) -> list[Group]:
+    """The groups whose source is not among the others', whatever its case and spaces."""
+    held_out = {source_key(item.source) for item in others}
+    return [item for item in groups if source_key(item.source) not in held_out]
 
 
 def _texts(groups: Iterable[Group]) -> Iterable[str]:

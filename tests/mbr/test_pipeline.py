@@ -288,3 +288,32 @@ def test_the_expected_number_of_passes_is_the_real_one() -> None:
         decoder = Decoder(utility, STRATEGIES[utility.default_strategy])
         ((decision,),) = decoder.windows([item])
         assert decision.passes == decoder.passes(item)
+
+
+WITH_LOGPROBS = CandidateList.of("s", [Candidate(text, -float(k)) for k, text in enumerate(("ab cd", "b", "c d e", "f"))])
+
+
+@pytest.mark.parametrize("strategy", ["full", "both", "half", "balanced", "halving"])
+def test_a_prior_adds_the_difference_of_log_probabilities_per_word(strategy: str) -> None:
+    plain, informed = (
+        rerank("s", list(WITH_LOGPROBS.listed()), Exact(), strategy=strategy, prior=prior) for prior in (0.0, 3.0)
+    )
+    words = np.array([2, 1, 3, 1]) + 2
+    own = 3.0 * np.array([0, -1, -2, -3]) / words
+    others = (own.sum() - own) / 3  # the mean of the other three, who are the references
+    np.testing.assert_allclose(informed.expected, plain.expected + own - others, atol=1e-5)
+
+
+def test_a_large_prior_is_the_order_of_the_log_probabilities_per_word() -> None:
+    decision = rerank("s", list(WITH_LOGPROBS.listed()), Exact(), prior=1e4)
+    assert decision.ranking == (0, 1, 2, 3)
+
+
+def test_a_prior_needs_log_probabilities_and_shows_in_the_signature() -> None:
+    with pytest.raises(InputError, match="log-probability of every candidate"):
+        rerank("s", ["a", "b"], Exact(), prior=1.0)
+    with pytest.raises(UsageError, match="prior"):
+        rerank("s", ["a", "b"], Exact(), prior=float("nan"))
+    strategy = STRATEGIES["balanced"]
+    assert "prior:2.5" in str(Decoder(Exact(), strategy, prior=2.5).signature())
+    assert "prior" not in str(Decoder(Exact(), strategy).signature())

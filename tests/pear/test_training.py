@@ -328,7 +328,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += [str(ROOT / "tests" / "pear" / "training_processes.py"), str(folder)]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=900)
     assert done.returncode == 0, done.stderr.decode()
     return folder
 

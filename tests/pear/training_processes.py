@@ -95,7 +95,7 @@ def _main(folder: Path) -> None:
 
 
 def _continue(mode: str, folder: Path, parallel: Parallel) -> None:
-    """Go on with a run that another number of processes began (the folder holds its checkpoint); then a second stage."""
+    """Go on with a run that one process began (the folder holds its checkpoint); then a second stage."""
     start = tiny(folder / f"tokenizer-{parallel.rank}")
     recipe = replace(RECIPE, every=2, steps=4)
     result = train(recipe, start, judged(30, seed=3), [], folder / f"continued-{mode}", parallel=parallel)
