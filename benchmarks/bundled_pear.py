@@ -4,8 +4,9 @@
 
 Sources are of the test part, which neither the translation model nor PEAR ever saw; candidates are the translation
 model's 100-best. Each way of choosing is judged against the references by chrF and by the similarity of sentence
-embeddings, both against the nearest reference, a mean over sentences; differences from the beam's own best come with
-95 % intervals of a paired bootstrap. The embedding judge also taught PEAR (on other sources): chrF is the other voice.
+embeddings, both against the nearest reference, a mean over sentences. Differences from the beam's own best, and from
+what the prior alone would choose, come with 95 % intervals of a paired bootstrap. The embedding judge also taught PEAR
+(on other sources): chrF is the other voice.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from pear.engine import Engine
 from pear.shipped import DEFAULT, SHIPPED
 
 Choice = NDArray[np.int64]
+BEAM, LIKELY = "beam's own best", "log-probability per word"
 
 
 def main() -> None:
@@ -79,11 +81,9 @@ def choices(items: list[dict[str, Any]], golden: dict[str, list[str]], options: 
     ]
     pear = {"model": options.model, "strategy": "halving", "budget": options.budget}
     ways: dict[str, Callable[[], Choice]] = {
-        "beam's own best": lambda: np.zeros(len(items), np.int64),
+        BEAM: lambda: np.zeros(len(items), np.int64),
+        LIKELY: lambda: np.array([int(np.asarray(list_prior(item, 1.0)).argmax()) for item in found]),
         f"PEAR-MBR, prior {options.prior:g}": lambda: by_utility(found, "pear", prior=options.prior, **pear),
-        "log-probability per word": lambda: np.array(
-            [int(np.asarray(list_prior(item, 1.0)).argmax()) for item in found]
-        ),
         "PEAR's absolute score": lambda: by_score(items, texts, options.model),
         "chrF-MBR": lambda: by_utility(found, "chrf"),
         "chrF-MBR, by probability": lambda: by_utility(found, "chrf", weights="logprob"),
@@ -96,7 +96,7 @@ def choices(items: list[dict[str, Any]], golden: dict[str, list[str]], options: 
     alone = found[: options.alone]
     ways["PEAR-MBR, no prior"] = lambda: by_utility(alone, "pear", **pear)
     rows: dict[str, Any] = {}
-    first: dict[str, Any] = {}
+    seen: dict[str, dict[str, NDArray[np.float64]]] = {}
     print(f"{len(items)} sources, {np.mean([len(of) for of in texts]):.1f} candidates each")
     for name, choose in ways.items():
         began = time.process_time()
@@ -107,18 +107,27 @@ def choices(items: list[dict[str, Any]], golden: dict[str, list[str]], options: 
             "chrf": np.array([a.chrf[k] for a, k in zip(judged, picks, strict=False)], np.float64),
             "cosine": np.array([a.cosine[k] for a, k in zip(judged, picks, strict=False)], np.float64),
         }
-        first = first or scores
+        seen[name] = scores
         outputs = [of[k] for of, k in zip(texts, picks, strict=False)]
         right = [golden[item["source"]][0] for item in items[: len(picks)]]
         bleu = sacrebleu.corpus_bleu(outputs, [right]).score
         row = {"sources": len(picks), "bleu": bleu, "same as beam": float((picks == 0).mean()), "cpu seconds": seconds}
         for key, values in scores.items():
-            row[key] = [float(values.mean()), *interval(values - first[key][: len(picks)])]
+            row[key] = [float(values.mean()), *interval(values - seen[BEAM][key][: len(picks)])]
+            if LIKELY in seen:
+                row[f"{key} against {LIKELY}"] = interval(values - seen[LIKELY][key][: len(picks)])
         rows[name] = row
         cells = "  ".join(
             f"{key} {row[key][0]:.{d}f} ({row[key][1]:+.{d}f} [{row[key][2]:+.{d}f}, {row[key][3]:+.{d}f}])"
             for key, d in (("chrf", 2), ("cosine", 4))
         )
+        if name.startswith("PEAR"):
+            against = [
+                f"{key} {d:+.4f} [{low:+.4f}, {high:+.4f}]"
+                for key in scores
+                for d, low, high in [row[f"{key} against {LIKELY}"]]
+            ]
+            cells += f"; against {LIKELY}: " + "  ".join(against)
         print(f"  {name:28} {len(picks):5} {cells}  BLEU {bleu:.1f}  beam's {row['same as beam']:.0%}", flush=True)
     return rows
 

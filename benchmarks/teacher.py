@@ -32,7 +32,7 @@ SCALE = 2.0
 # Beams put nearly all probability on a few candidates; the square root spreads it.
 TEMPER = 0.5
 # What the reference-based score of a candidate is likely to be: points for one of expected chrF against the model's
-# own candidates, and for one of similarity with the source. Fitted within lists by least squares, R2 .56 (`fit`).
+# own candidates, and for one of similarity with the source. Fitted by `fit_likely`.
 LIKELY = (0.0531, 6.64)
 SIMILAR = 0.75
 # A candidate's score in training is mostly the likely one, which has less noise; this much is the reference's own.
@@ -135,6 +135,25 @@ def honest_rows(
         best = scored[-1]
         harmed = [known.words(c.text) | {"score": best["score"] - DAMAGE[0] - DAMAGE[1] * c.penalty} for c in damaged]
         yield _row(source, golden[0], "damaged", [best, *harmed, scored[0]])
+
+
+def fit_likely(
+    lists: Iterable[dict[str, Any]], references: dict[str, list[str]], embed: Embedder
+) -> tuple[tuple[float, float], float]:
+    """LIKELY by least squares within lists, on some candidates of each, and the share of variance it explains."""
+    causes, effects = [], []
+    for item in lists:
+        texts = _some([candidate["text"] for candidate in item["candidates"]], 10, random.Random(item["source"]))
+        vectors = embed([item["source"], *texts])
+        consensus = _Known(references[item["source"]], item).consensus(texts)
+        x = np.column_stack([consensus, vectors[1:] @ vectors[0]]).astype(np.float64)
+        y = agreement(texts, references[item["source"]], embed).score.astype(np.float64)
+        causes.append(x - x.mean(axis=0))
+        effects.append(y - y.mean())
+    x, y = np.concatenate(causes), np.concatenate(effects)
+    weights = np.linalg.lstsq(x, y, rcond=None)[0]
+    explained = 1 - ((y - x @ weights) ** 2).sum() / (y**2).sum()
+    return (float(weights[0]), float(weights[1])), float(explained)
 
 
 def known_rows(lists: Iterable[dict[str, Any]], references: dict[str, list[str]]) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -26,7 +27,7 @@ import torch
 
 from benchmarks.meaning import add_meaning
 from benchmarks.peers import TATOEBA, WORK
-from benchmarks.teacher import Embedder, honest_rows, known_rows, read
+from benchmarks.teacher import Embedder, fit_likely, honest_rows, known_rows, read
 from candidates.generation import BUNDLED, Settings, open_generator
 from candidates.lists import CandidateList
 from candidates.text import atomic_output
@@ -34,6 +35,7 @@ from candidates.training.split import Part, read_pairs
 from pear.checkpoint import Checkpoint, save_checkpoint
 from pear.data import Group, group, read_judgments, split
 from pear.model import HeadConfig, build_network
+from pear.shipped import SHIPPED
 from pear.training.loop import train
 from pear.training.recipe import Kind, Recipe
 from pear.training.translator import start_from_translator
@@ -53,7 +55,9 @@ COMMON: dict[str, Any] = {
     "select": "pdp",
 }
 FIRST = Recipe(**COMMON, encoder_rate=8e-4, head_rate=1e-3, flip=0.0, steps=3200, warm_up=0.04)
-SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=400, warm_up=0.1, seed=2)
+SECOND = Recipe(
+    **{**COMMON, "select": "acc_eq"}, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=400, warm_up=0.1, seed=2
+)
 
 
 def main() -> None:
@@ -61,15 +65,25 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=TATOEBA, help="English-German pairs, tab-separated")
     parser.add_argument("--work", type=Path, default=WORK / "pear-en-de", help="folder of lists, checkpoints and model")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--fit", action="store_true", help="print what benchmarks.teacher has as LIKELY, then stop")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     options.work.mkdir(parents=True, exist_ok=True)
+    if options.fit:
+        beams = lists(options.work / "fit.beam.jsonl", parts(options.data)["honest"][:1000], Settings(nbest=64))
+        weights, explained = fit_likely(read(beams), references(options.data, "unseen"), Embedder())
+        print(f"LIKELY = ({weights[0]:.4f}, {weights[1]:.2f}), R2 {explained:.2f}")
+        return
     lessons(options.data, options.work)
     checkpoint = first_weights("pear", seed=FIRST.seed)
     for name, recipe, file in (("first", FIRST, "all.jsonl"), ("second", SECOND, "honest.jsonl")):
         learn_from, measure_with = split(judged(options.work / file), recipe.dev_share, seed=1)
         checkpoint = train(recipe, checkpoint, learn_from, measure_with, options.work / name, progress=True)
-    save_checkpoint(Checkpoint(checkpoint.network, checkpoint.tokenizer, "en-de"), options.work / "model", half=True)
+    folder = options.work / "model"
+    if folder.exists():
+        shutil.rmtree(folder)
+    card = (SHIPPED / "en-de" / "README.md").read_text(encoding="utf-8")
+    save_checkpoint(checkpoint, folder, half=True, card=card)
 
 
 def first_weights(kind: Kind, seed: int) -> Checkpoint:

@@ -28,11 +28,9 @@ def with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[st
     return [*_words(parser, Path(found.config)), *argv] if found.config else list(argv)
 
 
-def with_run_file(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
-    """The same for a command whose first word may be the file itself."""
-    if argv and not argv[0].startswith("-") and argv[0].endswith((".yaml", ".yml")):
-        return [*_words(parser, Path(argv[0])), *argv[1:]]
-    return list(argv)
+def with_run_file(parser: argparse.ArgumentParser, argv: Sequence[str], file: str | None) -> list[str]:
+    """The same for a command that takes the file as a word of its own."""
+    return [*_words(parser, Path(file)), *argv] if file else list(argv)
 
 
 def save_config(output: Path, options: argparse.Namespace, signature: str, failed: int) -> None:
@@ -82,7 +80,7 @@ def _words(parser: argparse.ArgumentParser, path: Path) -> list[str]:
     words: list[str] = []
     for key, value in settings.items():
         action = actions.get(str(key).replace("-", "_"))
-        if action is None or action.dest in ("config", "help"):
+        if action is None or action.dest in ("config", "help") or not action.option_strings:
             raise UsageError(f"{path}: unknown option {key!r}")
         words += _option_words(path, action, value)
     return words
@@ -90,14 +88,16 @@ def _words(parser: argparse.ArgumentParser, path: Path) -> list[str]:
 
 def _option_words(path: Path, action: argparse.Action, value: Any) -> list[str]:
     name = action.option_strings[-1]
+    if isinstance(action, argparse.BooleanOptionalAction):
+        if not isinstance(value, bool):
+            raise UsageError(f"{path}: {action.option_strings[0][2:]} is true or false, found {value!r}")
+        return [action.option_strings[0] if value else name]
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise UsageError(f"{path}: {name[2:]} is true or false, found {value!r}")
         return [name] if value else []
     if value is None:
         return []
-    if isinstance(action, argparse.BooleanOptionalAction):
-        return [name if not value else action.option_strings[0]]
     if action.nargs is not None and not isinstance(value, dict):
         return [name, *map(str, value if isinstance(value, list) else [value])]
     if isinstance(value, (dict, list)):

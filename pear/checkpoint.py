@@ -137,7 +137,7 @@ def save_checkpoint(
     weights = {key: value.half() if half else value for key, value in _to_ours(network).items()}
     save_file({key: value.contiguous() for key, value in weights.items()}, folder / "model.safetensors")
     (folder / "model.safetensors").chmod(0o644)  # safetensors keeps it to its owner
-    checkpoint.tokenizer.save_pretrained(folder)
+    _save_tokenizer(checkpoint.tokenizer, folder)
     (folder / "README.md").write_text(card or CARD.format(origin=origin), encoding="utf-8")
 
 
@@ -154,7 +154,7 @@ def save_released(checkpoint: Checkpoint, root: str | Path, *, final: str | Path
         raise ModelError(f"the released layout has no name for an encoder of type {encoder_type}")
     encoder = root / "encoder"
     network.encoder.config.save_pretrained(encoder)
-    checkpoint.tokenizer.save_pretrained(encoder)
+    _save_tokenizer(checkpoint.tokenizer, encoder)
     settings = network.config.to_dict()
     hparams = {
         "class_identifier": "pairwise_metric",
@@ -363,6 +363,17 @@ def _fill(network: PearNetwork, state: dict[str, Any], file: Path, strict: bool)
     if strict and result.unexpected_keys:
         raise ModelError(f"{file}: unexpected weights, e.g. {result.unexpected_keys[0]} (strict loading)")
     network.float()
+
+
+def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """As transformers writes it; but its version 5 has a new name for the plain fast tokenizer, which 4 cannot load."""
+    tokenizer.save_pretrained(folder)
+    file = folder / "tokenizer_config.json"
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    if settings.get("tokenizer_class") == "TokenizersBackend":
+        settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+        settings.pop("backend", None)
+        file.write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _to_ours(network: PearNetwork) -> dict[str, Any]:

@@ -29,6 +29,11 @@ _WORDS = {
 _FUNCTION_WORDS = {language: frozenset(words.casefold().split()) for language, words in _WORDS.items()}
 
 
+def shipped_default() -> Path:
+    """The folder of the bundled model: a path, because a folder of the user may have its name."""
+    return SHIPPED / DEFAULT
+
+
 def shipped_models() -> dict[str, Path]:
     """Bundled checkpoints by language pair."""
     return {folder.name: folder for folder in sorted(SHIPPED.glob("*-*")) if (folder / "config.json").is_file()}
@@ -47,4 +52,5 @@ def _is(language: str, texts: Iterable[str]) -> bool:
     if sum(sign > "\u024f" for sign in letters) > len(letters) / 2:  # not a Latin script
         return False
     counts = {name: sum(word in known for word in words) for name, known in _FUNCTION_WORDS.items()}
-    return counts[language] >= max(counts.values())
+    said = counts[language] > 0 or len(words) < 8  # so many words of a language hold one of its function words
+    return said and counts[language] >= max(counts.values())

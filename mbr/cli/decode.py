@@ -48,7 +48,7 @@ UTILITY_OPTIONS = (
 
 # The bundled PEAR is too small to know better than the bundled translator by itself, but it knows other things: this
 # weight did best on 150 development lists (docs/bundled-pear.md).
-BUNDLED_PRIOR = 5.0
+BUNDLED_PRIOR = 6.0
 
 # Of these, the ones that speak of every model there is, and so of RESUME too.
 MODEL_OPTIONS = ("cache_dir", "offline", "device", "dtype", "backend", "compute_type", "batch_tokens", "threads")
@@ -351,31 +351,28 @@ def _read(options: argparse.Namespace) -> Iterator[Any]:
     )
 
 
-def _default_pear(options: argparse.Namespace, records: Iterator[Any] | None) -> tuple[str, Iterator[Any] | None]:
-    """The bundled PEAR where the language pair fits, by the first list or the translator; else the released one."""
+def _default_pear(options: argparse.Namespace, records: Iterator[Any] | None) -> tuple[str | None, Any]:
+    """No name, which is the bundled PEAR, where translator or first list fit its languages; else the released one."""
     from itertools import chain, islice
 
     from candidates.generation import DEFAULT_MODEL
     from candidates.lists import CandidateList
     from pear.shipped import DEFAULT, fits
 
-    released = "pear"
-    if options.revision is not None or options.encoder is not None:  # these speak of a released checkpoint
-        return released, records
     if records is None:
-        return (DEFAULT if options.translator in (None, DEFAULT_MODEL) else released), None
+        return (None if options.translator in (None, DEFAULT_MODEL) else "pear"), None
     first = list(islice(records, 1))
     fit = all(fits(DEFAULT, item.source, item.texts) for item in first if isinstance(item, CandidateList))
-    return (DEFAULT if fit else released), chain(first, records)
+    return (None if fit else "pear"), chain(first, records)
 
 
 def _both_bundled(options: argparse.Namespace) -> bool:
     """Whether a beam of the bundled translator is compared by the bundled PEAR."""
     from candidates.generation import DEFAULT_MODEL
-    from pear.shipped import DEFAULT
 
+    released = options.model is not None or options.revision is not None or options.encoder is not None
     translated = options.candidates is None and options.translator in (None, DEFAULT_MODEL) and _beam(options)
-    return translated and options.utility == "pear" and options.model == DEFAULT
+    return translated and options.utility == "pear" and not released
 
 
 def _dry_run(decoder: Decoder, records: Any, options: argparse.Namespace) -> int:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.errors import ModelError
 from mbr.utilities.base import PairUtility, Triple
 from pear.scorer import Scorer
-from pear.shipped import DEFAULT, NOTE, shipped_models
+from pear.shipped import DEFAULT, NOTE, fits, shipped_default, shipped_models
 
 if TYPE_CHECKING:
     from pear.engine import Engine
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class Pear(PairUtility):
     """A PEAR checkpoint on the scoring engine. Options as in `pear.checkpoint` and `pear.engine`.
 
-    Without a model it is the bundled one, which is for everyday English-German sentences.
+    Without a model it is the bundled one, which is for everyday English-German sentences and refuses others; with a
+    `revision` or `encoder` it is the released one, of which they speak.
     """
 
     name = "pear"
@@ -33,7 +35,7 @@ class Pear(PairUtility):
     def __init__(
         self,
         *,
-        model: str | Path = DEFAULT,
+        model: str | Path | None = None,
         revision: str | None = None,
         encoder: str | Path | None = None,
         cache_dir: str | Path | None = None,
@@ -45,8 +47,10 @@ class Pear(PairUtility):
         batch_tokens: int | None = None,
         threads: int = 0,
     ) -> None:
+        self._unchecked = model is None and revision is None and encoder is None
+        self._shipped = self._unchecked or str(model) in shipped_models()
         self._scorer = Scorer.load(
-            model,
+            model or (shipped_default() if self._unchecked else "pear"),
             revision=revision,
             encoder=encoder,
             cache_dir=cache_dir,
@@ -58,7 +62,6 @@ class Pear(PairUtility):
             batch_tokens=batch_tokens,
             threads=threads,
         )
-        self._shipped = str(model) in shipped_models() and not Path(model).exists()
         self.engine = self._scorer.engine
         self.window_passes = window_of(self.engine)
 
@@ -69,6 +72,14 @@ class Pear(PairUtility):
         return [*([NOTE] if self._shipped else []), *([str(self.engine.agreement)] if self.engine.agreement else [])]
 
     def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
+        if self._unchecked and triples:
+            source = triples[0][0]
+            if not fits(DEFAULT, source, {text for s, *pair in triples if s == source for text in pair}):
+                raise ModelError(
+                    "no model was named, and the bundled PEAR is for English-German only, which these texts do not "
+                    'look like; name a model (model="pear" is the released one)'
+                )
+            self._unchecked = False
         return self.engine.score(triples, progress=self.progress)
 
     def truncates(self, source: str, texts: Sequence[str]) -> bool:

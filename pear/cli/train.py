@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from candidates.console import Console, Parser, add_message_options
 from candidates.errors import UsageError
-from pear.training.recipe import Recipe
+from pear.training.recipe import RESUME, Recipe
 
 if TYPE_CHECKING:
     from pear.training.run import Job, Sources
@@ -62,6 +62,15 @@ RECIPE_HELP = {
     "gradient_checkpointing": "less memory for more time",
 }
 
+SENTINELS = ("sentinel-cand", "sentinel-src", "sentinel-ref")
+# Settings that mean nothing to some kinds.
+USELESS = {
+    **dict.fromkeys(("flip", "pairs_per_source", "references_as", "absolute_share"), ("single", "resume", *SENTINELS)),
+    **dict.fromkeys(("loss", "huber_delta"), ("resume",)),
+    "word_weight": ("resume", "sentinel-src", "sentinel-ref"),
+}
+RESUME_SHOWN = {name: f"; resume: {value}" for name, value in RESUME.items()}
+
 
 def parser() -> Parser:
     p = Parser("pear-train", "Train a metric from human judgments.", QUICK_START)
@@ -70,11 +79,9 @@ def parser() -> Parser:
     p.add_argument("--resume", action="store_true", help="go on with an interrupted run")
 
     g = p.add_argument_group("data (docs/training.md lists the formats)")
-    g.add_argument("--data", nargs="+", action="extend", metavar="FILE", help="judgments to learn from")
-    g.add_argument("--dev-data", nargs="+", action="extend", metavar="FILE", help="judgments to measure with")
-    g.add_argument(
-        "--pretrain-data", nargs="+", action="extend", metavar="FILE", help="judgments of a first stage, scale frozen"
-    )
+    g.add_argument("--data", nargs="+", metavar="FILE", help="judgments to learn from")
+    g.add_argument("--dev-data", nargs="+", metavar="FILE", help="judgments to measure with")
+    g.add_argument("--pretrain-data", nargs="+", metavar="FILE", help="judgments of a first stage, scale frozen")
     g.add_argument(
         "--data-format", metavar="NAME", help="csv, mqm, sxs, mt-metrics-eval, da, jsonl, gemba (default: guessed)"
     )
@@ -90,10 +97,12 @@ def parser() -> Parser:
     g.add_argument("--from", dest="from_model", metavar="MODEL", help="a trained model: folder, .ckpt file, hub name")
     g.add_argument("--from-encoder", metavar="ENCODER", help="a pretrained encoder: folder or hub name")
     g.add_argument("--from-translator", metavar="FOLDER", help="the encoder of a CTranslate2 model of this package")
-    g.add_argument("--layers", type=int, default=4)
-    g.add_argument("--hidden", type=int, default=256)
-    g.add_argument("--heads", type=int, default=4)
-    g.add_argument("--vocabulary", type=int, default=8000, help="pieces learned from the texts")
+    g.add_argument("--layers", type=int, metavar="N", help="from scratch (default: 4), or kept of a translator")
+    g.add_argument("--hidden", type=int, metavar="N", help="from scratch (default: 256)")
+    g.add_argument("--heads", type=int, metavar="N", help="from scratch (default: 4)")
+    g.add_argument(
+        "--vocabulary", type=int, metavar="N", help="from scratch: pieces learned from the texts (default: 8000)"
+    )
     g.add_argument(
         "--hidden-sizes", nargs="+", type=int, metavar="N", help="of a fresh head (default: as in the papers)"
     )
@@ -119,7 +128,8 @@ def _add_recipe(group: Any) -> None:
         kind = types[setting.name]
         default = None if setting.default is MISSING else setting.default
         name = "--" + setting.name.replace("_", "-")
-        words: dict[str, Any] = {"help": RECIPE_HELP[setting.name], "default": default}
+        shown = f" (default: {default}{RESUME_SHOWN.get(setting.name, '')})" if default is not None else ""
+        words: dict[str, Any] = {"help": RECIPE_HELP[setting.name] + shown, "default": None}
         if kind is bool:
             words["action"] = argparse.BooleanOptionalAction
         elif get_origin(kind) is not None and isinstance(get_args(kind)[0], str):
@@ -135,7 +145,8 @@ def command(argv: Sequence[str] | None = None) -> int:
 
     words = list(sys.argv[1:] if argv is None else argv)
     p = parser()
-    options = p.parse_args(with_run_file(p, words))
+    options = p.parse_args(words)
+    options = p.parse_args(with_run_file(p, words, options.run))
     console = Console("pear-train", quiet=options.quiet, log_format=options.log_format)
     if not options.data:
         raise UsageError("no judgments to learn from; give --data FILE")
@@ -193,24 +204,29 @@ def _job(options: argparse.Namespace, command: str) -> Job:
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:
-    return Recipe.from_dict({setting.name: getattr(options, setting.name) for setting in fields(Recipe)})
+    """The settings that were given; the rest as the papers have it for this kind."""
+    named = {setting.name: getattr(options, setting.name) for setting in fields(Recipe)}
+    given = {name: value for name, value in named.items() if value is not None}
+    kind = given.get("kind", Recipe.kind)
+    useless = [name for name in given if kind in USELESS.get(name, ())]
+    if useless:
+        raise UsageError(f"--{useless[0].replace('_', '-')} has no meaning for --kind {kind}")
+    return Recipe.from_dict({**(RESUME if kind == "resume" else {}), **given})
 
 
 def _origin(options: argparse.Namespace) -> Origin:
     from pear.training.start import Origin
 
+    sizes = {name: getattr(options, name) for name in ("layers", "hidden", "heads", "vocabulary")}
     return Origin(
         model=options.from_model,
         encoder=options.from_encoder,
         translator=options.from_translator,
-        layers=options.layers,
-        hidden=options.hidden,
-        heads=options.heads,
-        vocabulary=options.vocabulary,
         revision=options.revision,
         cache_dir=options.cache_dir,
         offline=options.offline,
         hidden_sizes=tuple(options.hidden_sizes) if options.hidden_sizes else None,
+        **{name: value for name, value in sizes.items() if value is not None},
     )
 
 

@@ -46,6 +46,8 @@ def judgment(where: str, source: object, translation: object, score: object, **r
     if not str(source).strip():
         raise InputError(f"{where}: the source is empty; expected a text; remove the row or repair it")
     rest = {name: _text(value, f"{where}: {name}") if name != "words" else value for name, value in rest.items()}
+    if not (rest.get("reference") or "").strip():
+        rest["reference"] = None  # an empty cell is no translation to compare with
     if rest.get("words") is not None:
         rest["words"] = _words(rest["words"], str(translation), where)
     return Judgment(str(source), str(translation), finite(score, where, "score"), **rest)

@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pear.data.record import Words
 from pear.serialize import Ints, Layout, TokenStore, lay_out, share_budget
-from pear.training.examples import Example, Words
+from pear.training.examples import Example
 
 
 @dataclass

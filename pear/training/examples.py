@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from candidates.errors import InputError
 from pear.data import Group, sample_pairs
+from pear.data.record import Words
 from pear.training.recipe import Kind, Recipe
-
-Words = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,23 @@ def check_scores(kind: Kind, groups: Iterable[Group]) -> None:
                         f"kind resume needs scores from 0 to 1, and found {candidate.score}; rescale them "
                         "(--score-range WORST BEST)"
                     )
+
+
+def check_examples(recipe: Recipe, groups: Sequence[Group]) -> None:
+    """Whether there is something to learn from, and all that the recipe asks for is there."""
+    check_scores(recipe.kind, groups)
+    if not any(len(group.candidates) > (recipe.kind == "pear" and recipe.references_as is None) for group in groups):
+        raise InputError("nothing to learn from: no source has two judged translations")
+    if recipe.word_weight > 0 and not word_channels(groups):
+        raise InputError("word_weight is set, but no judgment has numbers for its words")
+
+
+def word_channels(groups: Iterable[Group]) -> int:
+    """How many numbers each word comes with; 0 where there are none."""
+    found = {len(item.words[0]) for group in groups for item in group.candidates if item.words}
+    if len(found) > 1:
+        raise InputError(f"words come with {sorted(found)} numbers in different files; expected as many everywhere")
+    return found.pop() if found else 0
 
 
 def _absolute(kind: Kind, groups: Iterable[Group]) -> Iterator[Example]:

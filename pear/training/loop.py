@@ -13,6 +13,7 @@ import contextlib
 import json
 import math
 import pickle
+import random
 import time
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,15 @@ from pear.data import Group
 from pear.model import PearNetwork
 from pear.serialize import Layout
 from pear.training.batches import Batcher, TrainingBatch
-from pear.training.examples import Example, as_prediction, check_scores, examples, inputs
+from pear.training.examples import (
+    Example,
+    as_prediction,
+    check_examples,
+    check_scores,
+    examples,
+    inputs,
+    word_channels,
+)
 from pear.training.parallel import Alone, Parallel
 from pear.training.precision import autocast_of
 from pear.training.recipe import Recipe
@@ -93,7 +102,8 @@ def train(
 
     `parallel` comes with its own device.
     """
-    check_scores(recipe.kind, [*groups, *dev])
+    check_examples(recipe, groups)
+    check_scores(recipe.kind, dev)
     run = _Run(recipe, start, groups, dev, work, parallel or Alone(device))
     run.resume()
     with _bar(run, progress and run.parallel.leads) as bar:
@@ -109,7 +119,7 @@ def train(
 def losses(recipe: Recipe, scores: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
     """Sums over the batch of the loss of differences, and of the flip term."""
     count = len(batch.targets)
-    if recipe.loss == "huber" and recipe.kind != "resume":
+    if recipe.loss == "huber":
         main = functional.huber_loss(scores[:count], batch.targets, delta=recipe.huber_delta, reduction="sum")
     else:
         main = functional.mse_loss(scores[:count], batch.targets, reduction="sum")
@@ -150,9 +160,7 @@ class _Run:
         if parallel.leads:
             work.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(recipe.seed)
-        channels = _channels(groups) if recipe.word_weight > 0 else 0
-        if recipe.word_weight > 0 and not channels:
-            raise InputError("word_weight is set, but no judgment has numbers for its words")
+        channels = word_channels(groups) if recipe.word_weight > 0 else 0
         network = start.network
         if network.kind != recipe.kind:
             raise ModelError(f"the network is a {network.kind}, the recipe wants a {recipe.kind}")
@@ -174,7 +182,9 @@ class _Run:
             use_words=channels > 0,
         )
         self.autocast = autocast_of(self.device, recipe.dtype)
-        self.dev = [group for group in dev if len({c.score for c in group.candidates}) > 1][: recipe.dev_lists]
+        told = [group for group in dev if len({c.score for c in group.candidates}) > 1]
+        random.Random(recipe.seed).shuffle(told)  # files come sorted, by language pair for instance
+        self.dev = told[: recipe.dev_lists]
         self.place = Place()
         self._data = _data_digest(groups, self.dev)
         self._losses = dict.fromkeys(("loss", "flip", "words") if channels else ("loss", "flip"), 0.0)
@@ -450,12 +460,6 @@ def _data_digest(*data: Sequence[Group]) -> str:
         for item in groups:
             digest.update(repr(item).encode())
     return digest.hexdigest()
-
-
-def _channels(groups: Sequence[Group]) -> int:
-    words = (item.words for group in groups for item in group.candidates if item.words)
-    first = next(words, None)
-    return len(first[0]) if first else 0
 
 
 def _optimizers(recipe: Recipe, learner: Learner) -> list[torch.optim.Optimizer]:

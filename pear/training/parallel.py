@@ -2,7 +2,7 @@
 
 Start the same command under torchrun and every process takes a share of each step's batches:
 
-    torchrun --nproc-per-node 2 -m pear.cli.train --data judgments.jsonl -o model --accumulate 8
+    torchrun --nproc-per-node 2 $(which pear-train) --data judgments.jsonl -o model --accumulate 8
 
 | mode | class | weights |
 | --- | --- | --- |

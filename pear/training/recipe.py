@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -13,6 +14,16 @@ from candidates.errors import UsageError
 
 Kind = Literal["pear", "single", "resume", "sentinel-cand", "sentinel-src", "sentinel-ref"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+# What the RESUME paper does otherwise.
+RESUME: dict[str, Any] = {
+    "loss": "mse",
+    "encoder_rate": 1e-5,
+    "head_rate": 3e-5,
+    "freeze_encoder": 0.33,
+    "epochs": 5.0,
+}
 
 
 @dataclass(frozen=True)
@@ -58,11 +69,11 @@ class Recipe:
     def __post_init__(self) -> None:
         positive = ("pairs_per_source", "batch_tokens", "accumulate", "epochs", "every", "dev_lists", "huber_delta")
         for name in positive:
-            if getattr(self, name) <= 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise UsageError(f"{name} {getattr(self, name)} is not a positive number")
         for name in ("flip", "word_weight", "absolute_share", "encoder_rate", "head_rate", "weight_decay", "clip"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} {getattr(self, name)} is negative")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name} {getattr(self, name)} is not a number from 0 on")
         if self.steps is not None and self.steps < 1:
             raise UsageError(f"steps {self.steps} is not a positive number")
         if self.dev_candidates < 2:

@@ -16,9 +16,10 @@ from typing import Any
 
 from candidates.errors import InputError, UsageError
 from pear.checkpoint import Checkpoint, save_checkpoint
-from pear.data import Group, Judgment, average_raters, group, read_judgments, sample_pairs, split
+from pear.data import Group, Judgment, average_raters, group, guess_format, read_judgments, sample_pairs, split
 from pear.data.pairs import source_key
 from pear.data.statistics import describe, summary
+from pear.training.examples import check_examples, check_scores
 from pear.training.loop import LOG, train
 from pear.training.parallel import Alone, Parallel
 from pear.training.recipe import Recipe
@@ -26,6 +27,8 @@ from pear.training.report import card, draw_losses
 from pear.training.start import Origin, begin
 
 WORK_SUFFIX = ".training"
+# Options that only some formats have.
+TAKEN_BY = {"score": ("csv", "da"), "human": ("mt-metrics-eval",)}
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,25 @@ class Sources:
 
     def read(self, files: Iterable[str]) -> list[Group]:
         """Groups of translations of one source, raters averaged."""
-        rows = [row for file in files for row in read_judgments(file, self.format, **self.where)]
-        return group(average_raters([self._scaled(row) for row in rows]))
+        rows = [self._scaled(row, file) for file in files for row in self._rows(file)]
+        return group(average_raters(rows))
 
-    def _scaled(self, row: Judgment) -> Judgment:
+    def _rows(self, file: str) -> Iterable[Judgment]:
+        """The judgments of a file; options go only to the formats that know them."""
+        format = self.format or guess_format(file)
+        known = {name: value for name, value in self.where.items() if format in TAKEN_BY.get(name, (format,))}
+        return read_judgments(file, format, **known)
+
+    def _scaled(self, row: Judgment, file: str) -> Judgment:
         if self.score_range is None:
             return row
         worst, best = self.score_range
-        return replace(row, score=min(max((row.score - worst) / (best - worst), 0.0), 1.0))
+        if not worst <= row.score <= best:
+            raise InputError(
+                f"{file}: score {row.score} of {row.translation!r:.60} lies outside the range {worst} to {best} "
+                "that was given (--score-range)"
+            )
+        return replace(row, score=(row.score - worst) / (best - worst))
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,9 @@ class Job:
 
     @property
     def work(self) -> Path:
+        """Where checkpoints are, beside the output."""
+        if not self.output.name:
+            raise UsageError(f"{self.output} is no name for a new folder")
         return self.output.with_name(self.output.name + WORK_SUFFIX)
 
 
@@ -86,8 +103,11 @@ def run(
     stages: list[tuple[str, Recipe, Sequence[Group]]] = [("stage-2", job.recipe, train_groups)]
     if pretrain:
         stages.insert(0, ("stage-1", replace(job.recipe, learn_scale=False), _without(pretrain, dev_groups)))
+    for _, recipe, groups in stages:  # hours of the first stage are no time to find a fault of the second's data
+        check_examples(recipe, groups)
+    check_scores(job.recipe.kind, dev_groups)
     for name, recipe, groups in stages:
-        if recipe.kind == "pear" and leads:
+        if leads:
             pairs = sample_pairs(
                 groups, per_source=recipe.pairs_per_source, seed=recipe.seed, references_as=recipe.references_as
             )
@@ -159,6 +179,7 @@ def _publish(
         "kind": job.recipe.kind,
         "begins_with": job.origin.model or job.origin.encoder or job.origin.translator or "random weights",
         "data": [Path(file).name for file in (*job.sources.pretrain, *job.sources.files)],
+        "dev_data": [Path(file).name for file in job.sources.dev],
         "dev_sources": len(dev),
         "command": job.command,
         "recipe": {name: asdict(recipe) for name, recipe, _ in stages},

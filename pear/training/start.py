@@ -32,11 +32,11 @@ class Origin:
     model: str | None = None
     encoder: str | None = None
     translator: str | None = None
-    # from scratch
-    layers: int = 4
-    hidden: int = 256
-    heads: int = 4
-    vocabulary: int = 8000
+    # from scratch: 4 layers of 256 with 4 heads, 8,000 pieces; `layers` also keeps the first ones of a translator
+    layers: int | None = None
+    hidden: int | None = None
+    heads: int | None = None
+    vocabulary: int | None = None
     positions: int = 512
     # how a hub is reached
     revision: str | None = None
@@ -50,8 +50,15 @@ class Origin:
         named = [name for name in ("model", "encoder", "translator") if getattr(self, name) is not None]
         if len(named) > 1:
             raise UsageError(f"a run begins with one of {' and '.join(named)}, not with both")
-        if self.hidden % self.heads:
-            raise UsageError(f"hidden size {self.hidden} is no multiple of {self.heads} heads")
+        for name in ("layers", "hidden", "heads", "vocabulary", "positions"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"{name} {value} is not a positive number")
+        sizes = [name for name in ("hidden", "heads", "vocabulary", "layers") if getattr(self, name) is not None]
+        if named and [name for name in sizes if (named[0], name) != ("translator", "layers")]:
+            raise UsageError(f"{sizes[0]} is for a model from scratch; the {named[0]} has its own")
+        if (self.hidden or 256) % (self.heads or 4):
+            raise UsageError(f"hidden size {self.hidden or 256} is no multiple of {self.heads or 4} heads")
 
 
 def begin(kind: Kind, origin: Origin, texts: Iterable[str] = (), *, seed: int = 1) -> Checkpoint:
@@ -63,7 +70,7 @@ def begin(kind: Kind, origin: Origin, texts: Iterable[str] = (), *, seed: int = 
         encoder, tokenizer = _from_encoder(origin)
         name = origin.encoder
     elif origin.translator is not None:
-        encoder, tokenizer = start_from_translator(Path(origin.translator))
+        encoder, tokenizer = start_from_translator(Path(origin.translator), layers=origin.layers)
         name = Path(origin.translator).name
     else:
         encoder, tokenizer = _from_nothing(origin, texts)
@@ -86,9 +93,11 @@ def _from_model(kind: Kind, origin: Origin) -> Checkpoint:
         kind=None,
     )
     before = found.network
+    same_head = kind == before.kind or "resume" not in (kind, before.kind)
+    if same_head and origin.hidden_sizes is not None:
+        raise UsageError("hidden_sizes is for a fresh head; the model has one")
     if before.kind == kind:
         return found
-    same_head = "resume" not in (kind, before.kind)
     network = build_network(kind, before.encoder, before.config if same_head else _head(kind, origin))
     if same_head:
         network.head.load_state_dict(before.head.state_dict())
@@ -96,6 +105,7 @@ def _from_model(kind: Kind, origin: Origin) -> Checkpoint:
 
 
 def _from_encoder(origin: Origin) -> tuple[Any, Any]:
+    from safetensors import SafetensorError
     from transformers import AutoModel, AutoTokenizer
 
     wanted = str(origin.encoder)
@@ -111,10 +121,19 @@ def _from_encoder(origin: Origin) -> tuple[Any, Any]:
             files=ENCODER_WEIGHTS,
         )
     try:
-        encoder = AutoModel.from_pretrained(folder, add_pooling_layer=False, trust_remote_code=False)
-        return encoder.float(), AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, TypeError, KeyError) as exc:
+        encoder, found = AutoModel.from_pretrained(
+            folder, add_pooling_layer=False, trust_remote_code=False, output_loading_info=True
+        )
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as exc:
         raise ModelError(f"{folder}: cannot be loaded as an encoder: {exc}") from exc
+    missing = sorted(found["missing_keys"])
+    if missing:
+        raise ModelError(
+            f"{folder}: {len(missing)} weights of the encoder are not in it, e.g. {missing[0]}; a trained metric is "
+            "given by --from"
+        )
+    return encoder.float(), tokenizer
 
 
 def _from_nothing(origin: Origin, texts: Iterable[str]) -> tuple[Any, Any]:
@@ -125,15 +144,20 @@ def _from_nothing(origin: Origin, texts: Iterable[str]) -> tuple[Any, Any]:
         raise InputError("no texts to learn a vocabulary from")
     with tempfile.TemporaryDirectory() as scratch:
         pieces = Path(scratch, "sentencepiece.model")
-        learn_pieces(known, origin.vocabulary, pieces)
+        try:
+            learn_pieces(known, origin.vocabulary or 8000, pieces)
+        except RuntimeError as exc:  # sentencepiece says what it misses, at length
+            raise InputError(
+                f"no vocabulary of {origin.vocabulary or 8000} pieces can be learned from these texts: {exc}"
+            ) from exc
         tokenizer = tokenizer_of_pieces(pieces, origin.positions)
     config = AutoConfig.for_model(
         "xlm-roberta",
         vocab_size=len(tokenizer),
-        hidden_size=origin.hidden,
-        num_hidden_layers=origin.layers,
-        num_attention_heads=origin.heads,
-        intermediate_size=4 * origin.hidden,
+        hidden_size=origin.hidden or 256,
+        num_hidden_layers=origin.layers or 4,
+        num_attention_heads=origin.heads or 4,
+        intermediate_size=4 * (origin.hidden or 256),
         max_position_embeddings=origin.positions + 2,
         type_vocab_size=1,
         pad_token_id=tokenizer.pad_token_id,

@@ -290,7 +290,9 @@ def test_the_expected_number_of_passes_is_the_real_one() -> None:
         assert decision.passes == decoder.passes(item)
 
 
-WITH_LOGPROBS = CandidateList.of("s", [Candidate(text, -float(k)) for k, text in enumerate(("ab cd", "b", "c d e", "f"))])
+WITH_LOGPROBS = CandidateList.of(
+    "s", [Candidate(text, -float(k)) for k, text in enumerate(("ab cd", "b", "c d e", "f"))]
+)
 
 
 @pytest.mark.parametrize("strategy", ["full", "both", "half", "balanced", "halving"])

@@ -19,19 +19,8 @@ from pear.engine import Engine
 from tests.conftest import Run, write_jsonl
 
 SIZES = ["--layers", "1", "--hidden", "32", "--heads", "2", "--vocabulary", "300", "--hidden-sizes", "16"]
-QUICK = [
-    *SIZES,
-    "--encoder-rate",
-    "1e-3",
-    "--head-rate",
-    "1e-3",
-    "--batch-tokens",
-    "256",
-    "--every",
-    "3",
-    "--steps",
-    "6",
-]
+RATES = ["--encoder-rate", "1e-3", "--head-rate", "1e-3", "--batch-tokens", "256", "--every", "3", "--steps", "6"]
+QUICK = [*SIZES, *RATES]
 NOUNS = [("dog", "Hund"), ("cat", "Kater"), ("tree", "Baum"), ("man", "Mann"), ("car", "Wagen"), ("fish", "Fisch")]
 
 
@@ -94,14 +83,16 @@ def test_a_trained_model_survives_the_released_layout(run: Run, data: Path, tmp_
 
 def test_training_goes_on_from_a_model_of_another_kind(run: Run, data: Path, tmp_path: Path) -> None:
     assert run("pear-train", "--data", data, *QUICK, "-o", "one", "--quiet").returncode == 0
-    result = run("pear-train", "--data", data, *QUICK, "--from", "one", "--kind", "single", "-o", "two", "--quiet")
+    result = run("pear-train", "--data", data, *RATES, "--from", "one", "--kind", "single", "-o", "two", "--quiet")
     assert result.returncode == 0, result.stderr
     assert load_checkpoint(tmp_path / "two", kind="single").network.kind == "single"
     result = run(
         "pear-train",
         "--data",
         data,
-        *QUICK,
+        *RATES,
+        "--hidden-sizes",
+        "16",
         "--from",
         "one",
         "--kind",
@@ -139,13 +130,22 @@ def test_a_killed_run_goes_on_to_the_same_weights(run: Run, data: Path, tmp_path
     assert one.read_bytes() == other.read_bytes()
 
 
+def test_a_trained_metric_is_no_encoder(run: Run, data: Path, ours: Path) -> None:
+    result = run("pear-train", "--data", data, "--steps", "2", "--from-encoder", ours, "-o", "model")
+    assert result.returncode == 4, result.stderr
+    assert "--from" in result.stderr
+
+
 def test_a_run_file_holds_the_options(run: Run, data: Path, tmp_path: Path) -> None:
     settings = "data: [data.jsonl]\nlayers: 1\nhidden: 32\nheads: 2\nvocabulary: 300\nhidden-sizes: [16]\nsteps: 9\n"
-    (tmp_path / "run.yaml").write_text(settings + "batch-tokens: 256\nlearn-scale: false\noutput: model\n")
-    result = run("pear-train", "run.yaml", "--steps", "4", "--quiet")
+    (tmp_path / "run.yaml").write_text(
+        settings + "batch-tokens: 256\nlearn-scale: false\ngradient-checkpointing: true\noutput: model\n"
+    )
+    result = run("pear-train", "--steps", "4", "run.yaml", "--quiet")
     assert result.returncode == 0, result.stderr
     facts = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))
     assert facts["recipe"]["stage-2"]["learn_scale"] is False
+    assert facts["recipe"]["stage-2"]["gradient_checkpointing"] is True
     assert facts["log"]["stage-2"][-1]["step"] == 4
 
 
@@ -172,13 +172,19 @@ def test_the_statistics_are_data(run: Run, data: Path) -> None:
         (["--data", "data.jsonl", "-o", "model", "--word-weight", "1"], 3, "numbers for its words"),
         (["--data", "one.jsonl", "-o", "model"], 3, "two judged translations"),
         (["missing.yaml"], 3, "missing.yaml"),
+        (["--data", "data.jsonl", "-o", "model", "--heads", "0"], 2, "heads"),
+        (["--data", "data.jsonl", "-o", "model", "--vocabulary", "20"], 3, "vocabulary"),
+        (["--data", "data.jsonl", "-o", "model", "--epochs", "nan"], 2, "epochs"),
+        (["--data", "data.jsonl", "-o", "model", "--score-range", "-5", "0"], 3, "outside the range"),
+        (["--data", "data.jsonl", "-o", "model", "--from", "en-de"], 2, "is for a model from scratch"),
+        (["--data", "data.jsonl", "-o", "model", "--kind", "single", "--flip", "0.5"], 2, "no meaning"),
     ],
 )
 def test_bad_input_is_named(run: Run, data: Path, tmp_path: Path, words: list[str], code: int, said: str) -> None:
     write_jsonl(
         tmp_path / "one.jsonl", [{"source": f"The dog {k}.", "translation": "Ein Hund.", "score": 1} for k in range(9)]
     )
-    result = run("pear-train", *words, *(QUICK if "-o" in words else []))
+    result = run("pear-train", *(QUICK if "-o" in words else []), *words)
     assert result.returncode == code, result.stderr
     assert said in result.stderr
     assert "Traceback" not in result.stderr

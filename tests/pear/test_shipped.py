@@ -1,0 +1,91 @@
+"""The PEAR that ships with the package: it loads like any other, knows what it is for, and has learned something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pear.checkpoint import load_checkpoint
+from pear.engine import Engine
+from pear.shipped import DEFAULT, SHIPPED, fits, shipped_models
+from tests.conftest import Run, write_jsonl
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Iterator[Engine]:
+    checkpoint = load_checkpoint(DEFAULT)
+    with Engine(checkpoint.network, checkpoint.tokenizer, device="cpu") as engine:
+        yield engine
+
+
+def test_it_is_small_and_has_a_card() -> None:
+    folder = shipped_models()[DEFAULT]
+    assert folder == SHIPPED / DEFAULT
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= 20 * 1024 * 1024
+    assert {file.name for file in folder.iterdir()} >= {
+        "config.json",
+        "model.safetensors",
+        "README.md",
+        "tokenizer.json",
+    }
+
+
+def test_a_folder_of_the_user_wins_over_the_bundled_name(
+    ours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / DEFAULT).symlink_to(ours)
+    monkeypatch.chdir(tmp_path)
+    assert load_checkpoint(DEFAULT).network.encoder.config.model_type == "xlm-roberta"
+
+
+@pytest.mark.parametrize(
+    ("source", "better", "worse"),
+    [
+        ("Tom is reading a book.", "Tom liest ein Buch.", "Tom liest."),
+        ("She bought two tickets.", "Sie hat zwei Fahrkarten gekauft.", "Der Hund schläft im Garten."),
+        ("I don't know where he lives.", "Ich weiß nicht, wo er wohnt.", "I don't know where he lives."),
+        ("The weather is nice today.", "Das Wetter ist heute schön.", "Das Wetter Wetter ist ist heute heute schön."),
+    ],
+)
+def test_it_tells_a_translation_from_damage(bundled: Engine, source: str, better: str, worse: str) -> None:
+    forward, backward = bundled.score([(source, better, worse), (source, worse, better)])
+    assert forward - backward > 0
+
+
+@pytest.mark.parametrize(
+    ("source", "candidates", "expected"),
+    [
+        ("The dog is in the house.", ["Der Hund ist im Haus.", "Ein Hund ist in dem Haus."], True),
+        ("Tom!", ["Tom!"], True),
+        ("The dog is in the house.", ["Le chien est dans la maison.", "Un chien est dans une maison."], False),
+        ("Der Hund ist im Haus.", ["The dog is in the house.", "A dog is in the house."], False),
+        ("The dog is in the house.", ["犬は家にいます。"], False),
+        ("Собака в доме.", ["Der Hund ist im Haus."], False),
+        ("", [""], True),
+    ],
+)
+def test_the_language_pair_is_seen(source: str, candidates: list[str], expected: bool) -> None:
+    assert fits("en-de", source, candidates) is expected
+
+
+def test_lists_in_german_are_compared_with_it_and_it_says_so(run: Run, tmp_path: Path) -> None:
+    write_jsonl(
+        tmp_path / "lists.jsonl",
+        [{"source": "Tom is reading a book.", "candidates": ["Tom liest ein Buch.", "Tom liest."]}],
+    )
+    result = run("mbr-decode", "--candidates", "lists.jsonl", "--device", "cpu")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "Tom liest ein Buch.\n"
+    assert "bundled en-de PEAR" in result.stderr
+    assert "|model:en-de@" in result.stderr
+
+
+def test_lists_in_other_languages_ask_for_the_released_model(run: Run, tmp_path: Path) -> None:
+    write_jsonl(
+        tmp_path / "lists.jsonl", [{"source": "The dog sleeps.", "candidates": ["Le chien dort.", "Le chat dort."]}]
+    )
+    result = run("mbr-decode", "--candidates", "lists.jsonl", "--device", "cpu")
+    assert result.returncode == 4
+    assert "Prosho/pear" in result.stderr
