@@ -84,13 +84,12 @@ def main() -> None:
 
 def trained(kind: Kind, seed: int, learned: tuple[list[Group], list[Group]], options: argparse.Namespace) -> Checkpoint:
     """A model of a kind and seed, trained once and kept."""
-    recipe = Recipe(kind=kind, seed=seed, steps=options.steps, every=options.steps, **SETTINGS)
-    print(f"{kind}, seed {seed} ...", flush=True)
     folder = options.work / f"{kind}-{seed}-{options.steps}"
-    checkpoint = train(recipe, first_weights(kind, seed), *learned, folder)
     if not (folder / "model").exists():
-        save_checkpoint(checkpoint, folder / "model")
-    return checkpoint
+        print(f"{kind}, seed {seed} ...", flush=True)
+        recipe = Recipe(kind=kind, seed=seed, steps=options.steps, every=options.steps, **SETTINGS)
+        save_checkpoint(train(recipe, first_weights(kind, seed), *learned, folder), folder / "model")
+    return load_checkpoint(folder / "model", kind=kind)
 
 
 def everything(models: dict[tuple[Kind, int], Checkpoint], items: Sequence[Judged]) -> dict[str, Prediction]:
