@@ -23,6 +23,7 @@ import torch
 from benchmarks.held_out import TRUNCATING, Judged, tatoeba_lists, wmt23_lists
 from benchmarks.peers import TATOEBA, WORK
 from benchmarks.train_bundled_pear import first_weights, judged, lessons
+from mbr.utilities.chrf import ChrF
 from pear.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pear.data import Group, split
 from pear.engine import Engine
@@ -96,6 +97,10 @@ def everything(models: dict[tuple[Kind, int], Checkpoint], items: Sequence[Judge
     """What each model says of the lists, and what needs no model; "name#seed" where there are several seeds."""
     found: dict[str, Prediction] = {"random": [random_scores(item) for item in items]}
     found["candidate length"] = [lengths(item) for item in items]
+    if items[0].systems:  # on the other lists chrF is half of what is to be predicted
+        found["chrF with the reference"] = [
+            ChrF().matrix(item.source, item.texts, [item.reference])[:, 0].astype(np.float64) for item in items
+        ]
     if items[0].logprobs:
         found["translation model's log-probability"] = [logprobs(item) for item in items]
     for (kind, seed), checkpoint in models.items():

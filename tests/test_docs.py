@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT, Run
 from tests.pear.tiny import tiny_model
 
@@ -70,6 +72,7 @@ def test_the_record_shown_for_mbr_decode_is_a_real_one(run: Run) -> None:
     assert shown in [json.loads(line) for line in result.stdout.splitlines()]
 
 
+@pytest.mark.one_world
 def test_the_demo_shows_what_the_readme_shows() -> None:
     """All but the translations and their numbers, which may differ a little between processors: int8 does."""
     result = subprocess.run(

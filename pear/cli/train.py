@@ -15,8 +15,8 @@ from candidates.errors import UsageError
 from pear.training.recipe import RESUME, Recipe
 
 if TYPE_CHECKING:
+    from pear.training.origin import Origin
     from pear.training.run import Job, Sources
-    from pear.training.start import Origin
 
 QUICK_START = """\
 quick start:
@@ -156,6 +156,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         raise UsageError("-o FOLDER is needed: where the trained model goes")
     if options.threads is not None and options.threads < 1:
         raise UsageError(f"--threads {options.threads} is not a positive number")
+    _recipe(options), _origin(options)  # what makes no sense is said before anything heavy is imported
     return _train(options, console, shlex.join(["pear-train", *words]))
 
 
@@ -215,7 +216,7 @@ def _recipe(options: argparse.Namespace) -> Recipe:
 
 
 def _origin(options: argparse.Namespace) -> Origin:
-    from pear.training.start import Origin
+    from pear.training.origin import Origin
 
     sizes = {name: getattr(options, name) for name in ("layers", "hidden", "heads", "vocabulary")}
     return Origin(

@@ -13,7 +13,7 @@ TITLES = {
     "sentinel-src": "Sentinel that sees the source only",
     "sentinel-ref": "Sentinel that sees the reference only",
 }
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 340, 60, 40, 40
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 380, 30, 40, 84
 COLOURS = ("#1f6feb", "#c9510c", "#0b7a4b")
 
 
@@ -49,7 +49,7 @@ def card(facts: dict[str, Any]) -> str:
 
 
 def draw_losses(logs: dict[str, list[dict[str, Any]]]) -> str:
-    """Training loss and the development statistic over the steps, one stage after the other, as SVG."""
+    """Training loss and development statistics over the steps, one stage after the other, each on its own axis: SVG."""
     lines = [line for log in logs.values() for line in log]
     offset, steps = 0, []
     for log in logs.values():
@@ -78,6 +78,6 @@ def draw_losses(logs: dict[str, list[dict[str, Any]]]) -> str:
         )
         colour = COLOURS[number]
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        label = f"{name}: {known[0][1]:.3g} to {known[-1][1]:.3g} ({low:.3g} to {high:.3g})"
-        parts.append(f'<text x="{LEFT + 8 + 215 * number}" y="24" fill="{colour}">{escape(label)}</text>')
+        label = f"{name}: from {known[0][1]:.3g} to {known[-1][1]:.3g}; the axis is {low:.3g} to {high:.3g}"
+        parts.append(f'<text x="{LEFT}" y="{22 + 20 * number}" fill="{colour}">{escape(label)}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"

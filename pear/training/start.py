@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,44 +21,9 @@ from candidates.training.loop import learn_pieces
 from pear.checkpoint import Checkpoint, load_checkpoint
 from pear.hub import ENCODER_WEIGHTS, fetch
 from pear.model import HeadConfig, ResumeNetwork, build_network
+from pear.training.origin import Origin
 from pear.training.recipe import Kind
 from pear.training.translator import start_from_translator, tokenizer_of_pieces
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where the first weights come from: exactly one of model, encoder and translator, or none of them."""
-
-    model: str | None = None
-    encoder: str | None = None
-    translator: str | None = None
-    # from scratch: 4 layers of 256 with 4 heads, 8,000 pieces; `layers` also keeps the first ones of a translator
-    layers: int | None = None
-    hidden: int | None = None
-    heads: int | None = None
-    vocabulary: int | None = None
-    positions: int = 512
-    # how a hub is reached
-    revision: str | None = None
-    cache_dir: str | None = None
-    offline: bool = False
-    # of a fresh head; None for the sizes of the papers
-    hidden_sizes: tuple[int, ...] | None = None
-    dropout: float = 0.1
-
-    def __post_init__(self) -> None:
-        named = [name for name in ("model", "encoder", "translator") if getattr(self, name) is not None]
-        if len(named) > 1:
-            raise UsageError(f"a run begins with one of {' and '.join(named)}, not with both")
-        for name in ("layers", "hidden", "heads", "vocabulary", "positions"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"{name} {value} is not a positive number")
-        sizes = [name for name in ("hidden", "heads", "vocabulary", "layers") if getattr(self, name) is not None]
-        if named and [name for name in sizes if (named[0], name) != ("translator", "layers")]:
-            raise UsageError(f"{sizes[0]} is for a model from scratch; the {named[0]} has its own")
-        if (self.hidden or 256) % (self.heads or 4):
-            raise UsageError(f"hidden size {self.hidden or 256} is no multiple of {self.heads or 4} heads")
 
 
 def begin(kind: Kind, origin: Origin, texts: Iterable[str] = (), *, seed: int = 1) -> Checkpoint:

@@ -57,14 +57,14 @@ def test_every_format_is_read_back_by_ours(run: Run, tmp_path: Path, format: str
 
 
 def test_the_command_of_the_readme_prints_one_translation_a_line(run: Run) -> None:
-    result = run("mbr-decode", "--nbest", "100", stdin=TEXT)
-    assert result.returncode == 0
+    result = run("mbr-decode", "--utility", "pear", "--nbest", "100", stdin=TEXT)
+    assert result.returncode == 0, result.stderr
     lines = result.stdout.split("\n")
     assert len(lines) == 4
     assert lines[0]
     assert lines[1] == ""
-    assert "chrf" in result.stderr
-    assert "weights:uniform|translator:en-de@" in result.stderr
+    assert "bundled en-de PEAR" in result.stderr
+    assert "weights:uniform|prior:6.0|seed:1|translator:en-de@" in result.stderr
 
 
 def test_decoding_text_is_decoding_the_lists_made_of_it(run: Run, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from mbr.strategies import Outcome, Segment, get_strategy
 from mbr.strategies.halving import counted_weights, fair_share
 from tests.conftest import Run, write_jsonl
 
+pytestmark = pytest.mark.one_world
+
 
 def number(text: str) -> float:
     """As good as random in (-1, 1), and different for different texts."""

@@ -12,6 +12,8 @@ import pytest
 from candidates.errors import InputError, ModelError, UsageError
 from pear.data import GRADES, KINDS, corrupt, corrupted, diagnose
 
+pytestmark = pytest.mark.one_world
+
 SOURCE = "On Monday, 12 old men bought a car, and the dealer was very happy about three checks."
 TEXT = "Am Montag kauften 12 alte Männer ein Auto, und der Händler war sehr glücklich über drei Schecks."
 POOL = [

@@ -32,6 +32,8 @@ from pear.data import (
 from pear.data.tables import lp_from_name
 from tests.conftest import DATA, write_jsonl
 
+pytestmark = pytest.mark.one_world
+
 
 @pytest.fixture(scope="session")
 def wmt_mqm() -> Path:

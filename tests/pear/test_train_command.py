@@ -18,6 +18,8 @@ from pear.checkpoint import load_checkpoint, save_released
 from pear.engine import Engine
 from tests.conftest import Run, write_jsonl
 
+pytestmark = pytest.mark.one_world
+
 SIZES = ["--layers", "1", "--hidden", "32", "--heads", "2", "--vocabulary", "300", "--hidden-sizes", "16"]
 RATES = ["--encoder-rate", "1e-3", "--head-rate", "1e-3", "--batch-tokens", "256", "--every", "3", "--steps", "6"]
 QUICK = [*SIZES, *RATES]
@@ -184,7 +186,8 @@ def test_bad_input_is_named(run: Run, data: Path, tmp_path: Path, words: list[st
     write_jsonl(
         tmp_path / "one.jsonl", [{"source": f"The dog {k}.", "translation": "Ein Hund.", "score": 1} for k in range(9)]
     )
-    result = run("pear-train", *(QUICK if "-o" in words else []), *words)
+    settings = RATES if "--from-encoder" in words or "--from-translator" in words else QUICK
+    result = run("pear-train", *(settings if "-o" in words else []), *words)
     assert result.returncode == code, result.stderr
     assert said in result.stderr
     assert "Traceback" not in result.stderr

@@ -681,7 +681,7 @@ def test_the_rate_rises_and_falls() -> None:
     ("settings", "said"),
     [
         ({"kind": "cat"}, "kind 'cat' is unknown"),
-        ({"flip": -1}, "flip -1 is negative"),
+        ({"flip": -1}, "flip -1 is not a number from 0 on"),
         ({"dev_share": 1.0}, "is not a share"),
         ({"accumulate": 0}, "is not a positive number"),
         ({"patience": 0}, "is not a positive number"),
