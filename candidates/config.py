@@ -11,7 +11,7 @@ import yaml
 
 from candidates.errors import InputError, UsageError
 from candidates.journal import was_interrupted
-from candidates.text import atomic_output
+from candidates.text import atomic_output, remove_debris
 
 # How to go about a run, not what to compute: left out of the saved configuration.
 TRANSIENT = ("config", "resume", "force", "dry_run", "quiet", "log_format", "list_utilities", "help", "convert")
@@ -35,6 +35,7 @@ def with_run_file(parser: argparse.ArgumentParser, argv: Sequence[str], file: st
 
 def save_config(output: Path, options: argparse.Namespace, signature: str, failed: int) -> None:
     """Write the resolved options beside the output, so that --config takes them back."""
+    remove_debris(config_path(output))
     with atomic_output(config_path(output), force=True) as stream:
         stream.write(f"# {signature}\n# {failed} segments failed\n{_resolved(options)}".encode())
 

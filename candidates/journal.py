@@ -221,10 +221,11 @@ class Journal:
             self._progress.close()
 
     def _remove(self) -> None:
-        for path in [*self._partials, self._progress_path]:
-            path.unlink(missing_ok=True)
+        """The progress file goes last: while it is there, a kill in here is an interruption that a resume cleans up."""
         for path in self.files:
             remove_debris(path)
+        for path in [*self._partials, self._progress_path]:
+            path.unlink(missing_ok=True)
 
 
 def _seconds_between_commits() -> float:
