@@ -18,6 +18,8 @@ import pytest
 from mbr import read_matrices
 from tests.conftest import Run, write_jsonl
 
+pytestmark = pytest.mark.one_world
+
 RECORDS = [
     {
         "id": "a",

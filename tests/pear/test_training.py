@@ -32,6 +32,8 @@ from pear.training.statistics import Pairs, acc_eq, pdp, segment_pearson
 from tests.conftest import ROOT
 from tests.pear.training_processes import RECIPE, RUNS, judged, tiny, trained
 
+pytestmark = pytest.mark.one_world
+
 BUNDLED = ROOT / "candidates" / "bundled" / "en-de"
 ALONE = replace(RECIPE, accumulate=1)
 GROUPS = judged(64, seed=1, candidates=2)  # 64 pairs, every epoch the same
