@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.warm import WarmRunner
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("MBR_DATA", ROOT.parent / "shared" / "data"))
@@ -73,6 +75,26 @@ def run(tmp_path: Path) -> Run:
         command = [str(Path(sys.executable).with_name(str(words[0]))), *map(str, words[1:])]
         done = subprocess.run(command, input=stdin.encode(), capture_output=True, cwd=tmp_path, check=False, **options)
         return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def warm_runner(quiet_machine: None) -> Iterator[WarmRunner]:
+    runner = WarmRunner()
+    yield runner
+    runner.close()
+
+
+@pytest.fixture
+def warm(warm_runner: WarmRunner, tmp_path: Path) -> Run:
+    """As `run`, in a process that need not import torch and transformers first: where that is not what is tested."""
+
+    def call(*words: Any, stdin: str | bytes = "") -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).with_name(str(words[0]))), *map(str, words[1:])]
+        given = stdin if isinstance(stdin, bytes) else stdin.encode()
+        code, out, err = warm_runner.run(command, given, tmp_path)
+        return subprocess.CompletedProcess(command, code, out.decode(), err.decode())
 
     return call
 

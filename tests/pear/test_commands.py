@@ -44,8 +44,8 @@ def test_pairs_get_a_score_column(run: Run, pairs: Path, ours: Path, engine: Any
     assert f"mean {expected.mean():+.4f}  mt_0 against mt_1  (3 segments)" in result.stderr
 
 
-def test_both_orders_are_combined(run: Run, pairs: Path, ours: Path, engine: Any) -> None:
-    result = run("pear-score", "--model", ours, "--both", stdin=pairs.read_bytes().decode())
+def test_both_orders_are_combined(warm: Run, pairs: Path, ours: Path, engine: Any) -> None:
+    result = warm("pear-score", "--model", ours, "--both", stdin=pairs.read_bytes().decode())
     header, *rows = cells(result.stdout)
     assert header[3:] == ["pear_forward", "pear_reverse", "pear_score"]
     forward, reverse = engine.score(ROWS), engine.score([(s, b, a) for s, a, b in ROWS])
@@ -54,22 +54,22 @@ def test_both_orders_are_combined(run: Run, pairs: Path, ours: Path, engine: Any
     )
 
 
-def test_reference_anchored(run: Run, tmp_path: Path, ours: Path, engine: Any) -> None:
+def test_reference_anchored(warm: Run, tmp_path: Path, ours: Path, engine: Any) -> None:
     table(tmp_path / "refs.tsv", "src mt ref", ROWS)
-    result = run("pear-score", "refs.tsv", "--model", ours)
+    result = warm("pear-score", "refs.tsv", "--model", ours)
     np.testing.assert_allclose([float(row[3]) for row in cells(result.stdout)[1:]], engine.score(ROWS), atol=1e-5)
     assert "mt against ref" in result.stderr
 
 
-def test_several_systems_against_one_anchor(run: Run, tmp_path: Path, ours: Path, engine: Any) -> None:
+def test_several_systems_against_one_anchor(warm: Run, tmp_path: Path, ours: Path, engine: Any) -> None:
     rows = [("A dog.", "Ein Hund.", "Hund.", "Der Hund."), ("A cat.", "Eine Katze.", "Kater.", "Die Katze.")]
     table(tmp_path / "t.tsv", "src A B ref", rows)
-    result = run("pear-score", "t.tsv", "--model", ours, "--systems", "A", "B", "--means")
+    result = warm("pear-score", "t.tsv", "--model", ours, "--systems", "A", "B", "--means")
     means = {name: float(mean) for name, mean, _ in cells(result.stdout)[1:]}
     for column, name in ((1, "A"), (2, "B")):
         assert means[name] == pytest.approx(engine.score([(r[0], r[column], r[3]) for r in rows]).mean(), abs=1e-5)
     assert list(means.values()) == sorted(means.values(), reverse=True)
-    scored = run("pear-score", "t.tsv", "--model", ours, "--systems", "A", "B", "--anchor", "ref", "--both")
+    scored = warm("pear-score", "t.tsv", "--model", ours, "--systems", "A", "B", "--anchor", "ref", "--both")
     assert cells(scored.stdout)[0] == ["src", "A", "B", "ref", "pear_A", "pear_B"]
 
 
@@ -90,31 +90,31 @@ def test_several_systems_against_one_anchor(run: Run, tmp_path: Path, ours: Path
     ],
 )
 def test_trouble_has_a_message_and_an_exit_code(
-    run: Run, tmp_path: Path, ours: Path, content: bytes, words: tuple[str, ...], code: int, message: str
+    warm: Run, tmp_path: Path, ours: Path, content: bytes, words: tuple[str, ...], code: int, message: str
 ) -> None:
     (tmp_path / "t.tsv").write_bytes(content)
-    result = run("pear-score", "t.tsv", "--model", ours, "-o", "out.tsv", *words)
+    result = warm("pear-score", "t.tsv", "--model", ours, "-o", "out.tsv", *words)
     assert result.returncode == code, result.stderr
     assert message in result.stderr
     assert not (tmp_path / "out.tsv").exists()
 
 
-def test_a_table_without_rows_keeps_its_header(run: Run, ours: Path) -> None:
-    result = run("pear-score", "--model", ours, stdin="src\tmt_0\tmt_1\n")
+def test_a_table_without_rows_keeps_its_header(warm: Run, ours: Path) -> None:
+    result = warm("pear-score", "--model", ours, stdin="src\tmt_0\tmt_1\n")
     assert (result.returncode, result.stdout) == (0, "src\tmt_0\tmt_1\tpear_score\n")
 
 
-def test_conversion_there_and_back(run: Run, released: Path, tmp_path: Path) -> None:
-    for words in ((released, "ours"), ("ours", "back", "--to", "released")):
-        result = run("pear-convert", *words)
+def test_conversion_there_and_back(run: Run, warm: Run, released: Path, tmp_path: Path) -> None:
+    for start, words in ((run, (released, "ours")), (warm, ("ours", "back", "--to", "released"))):
+        result = start("pear-convert", *words)
         assert result.returncode == 0, result.stderr
         assert "probe scores differ by at most 0" in result.stderr
     names = {load_checkpoint(path).name.split("@")[1] for path in (released, tmp_path / "ours", tmp_path / "back")}
     assert len(names) == 1
-    assert run("pear-convert", released, "ours").returncode == 2
+    assert warm("pear-convert", released, "ours").returncode == 2
 
 
-def test_allow_pickle_is_the_only_way_to_load_a_program(run: Run, released: Path, tmp_path: Path) -> None:
+def test_allow_pickle_is_the_only_way_to_load_a_program(warm: Run, released: Path, tmp_path: Path) -> None:
     import torch
 
     shutil.copytree(released, tmp_path / "odd")
@@ -122,15 +122,15 @@ def test_allow_pickle_is_the_only_way_to_load_a_program(run: Run, released: Path
     content = torch.load(file, weights_only=True)
     content["when"] = __import__("fractions").Fraction(1, 3)
     torch.save(content, file)
-    refused = run("pear-convert", "odd", "folder")
+    refused = warm("pear-convert", "odd", "folder")
     assert refused.returncode == 4
     assert "fractions.Fraction" in refused.stderr
     assert not (tmp_path / "folder").exists()
-    assert run("pear-convert", "odd", "folder", "--allow-pickle").returncode == 0
+    assert warm("pear-convert", "odd", "folder", "--allow-pickle").returncode == 0
     assert load_checkpoint(tmp_path / "folder").name.split("@")[1] == load_checkpoint(released).name.split("@")[1]
 
 
-def test_nan_weights_are_not_converted(run: Run, released: Path, tmp_path: Path) -> None:
+def test_nan_weights_are_not_converted(warm: Run, released: Path, tmp_path: Path) -> None:
     import torch
 
     shutil.copytree(released, tmp_path / "nan")
@@ -138,5 +138,5 @@ def test_nan_weights_are_not_converted(run: Run, released: Path, tmp_path: Path)
     content = torch.load(file, weights_only=True)
     content["state_dict"]["span_proj.0.bias"][:] = float("nan")
     torch.save(content, file)
-    assert run("pear-convert", "nan", "folder").returncode == 4
+    assert warm("pear-convert", "nan", "folder").returncode == 4
     assert not (tmp_path / "folder").exists()

@@ -86,10 +86,10 @@ def test_a_closed_model_and_models_of_other_kinds(folder: Path, ours: Path, tmp_
         Resume.load(tmp_path / "nowhere")
 
 
-def test_pear_score_compares_with_the_reference(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_pear_score_compares_with_the_reference(warm: Run, folder: Path, tmp_path: Path) -> None:
     rows = [("A dog.", "Ein Hund.", "Hund."), ("A cat.", "Eine Katze.", "")]
     (tmp_path / "t.tsv").write_text("".join("\t".join(row) + "\n" for row in [("src", "mt", "ref"), *rows]))
-    result = run("pear-score", "t.tsv", "--model", folder, "--device", "cpu")
+    result = warm("pear-score", "t.tsv", "--model", folder, "--device", "cpu")
     assert result.returncode == 0, result.stderr
     with Resume.load(folder, device="cpu") as resume:
         expected = resume.score([(s, r, c) for s, c, r in rows])
@@ -97,7 +97,7 @@ def test_pear_score_compares_with_the_reference(run: Run, folder: Path, tmp_path
     assert lines[0] == "src\tmt\tref\tresume_score"
     assert lines[1:] == ["\t".join([*row, f"{x:.6f}"]) for row, x in zip(rows, expected.tolist(), strict=True)]
     assert f"mean {expected.mean():+.4f}  mt against ref  (2 segments)" in result.stderr
-    named = run("pear-score", "t.tsv", "--model", folder, "--systems", "mt", "--anchor", "ref", "--means")
+    named = warm("pear-score", "t.tsv", "--model", folder, "--systems", "mt", "--anchor", "ref", "--means")
     assert named.stdout.splitlines()[1].startswith("mt against ref\t")
 
 
@@ -110,9 +110,9 @@ def test_pear_score_compares_with_the_reference(run: Run, folder: Path, tmp_path
     ],
 )
 def test_pear_score_names_the_kind_and_its_columns(
-    run: Run, folder: Path, header: str, words: tuple[str, ...], message: str
+    warm: Run, folder: Path, header: str, words: tuple[str, ...], message: str
 ) -> None:
-    result = run("pear-score", "--model", folder, *words, stdin=f"{header}\na\tb\tc\n")
+    result = warm("pear-score", "--model", folder, *words, stdin=f"{header}\na\tb\tc\n")
     assert (result.returncode, result.stdout) == (2, "")
     assert message in result.stderr
     assert "a model of kind resume, which wants src, ref, mt" in result.stderr

@@ -82,10 +82,10 @@ def test_lists_in_german_are_compared_with_it_and_it_says_so(run: Run, tmp_path:
     assert "|model:en-de@" in result.stderr
 
 
-def test_lists_in_other_languages_ask_for_the_released_model(run: Run, tmp_path: Path) -> None:
+def test_lists_in_other_languages_ask_for_the_released_model(warm: Run, tmp_path: Path) -> None:
     write_jsonl(
         tmp_path / "lists.jsonl", [{"source": "The dog sleeps.", "candidates": ["Le chien dort.", "Le chat dort."]}]
     )
-    result = run("mbr-decode", "--candidates", "lists.jsonl", "--device", "cpu")
+    result = warm("mbr-decode", "--candidates", "lists.jsonl", "--device", "cpu")
     assert result.returncode == 4
     assert "Prosho/pear" in result.stderr

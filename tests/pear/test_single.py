@@ -94,10 +94,10 @@ def test_truncation_counts_the_texts_that_stand_together(folders: dict[str, Path
     ],
 )
 def test_pear_score_gives_one_score_a_row(
-    run: Run, folders: dict[str, Path], kind: str, header: str, rows: list[tuple[str, ...]], column: str
+    warm: Run, folders: dict[str, Path], kind: str, header: str, rows: list[tuple[str, ...]], column: str
 ) -> None:
     table = "".join(line + "\n" for line in [header, *("\t".join(row) for row in rows)])
-    result = run("pear-score", "--model", folders[kind], "--device", "cpu", stdin=table)
+    result = warm("pear-score", "--model", folders[kind], "--device", "cpu", stdin=table)
     assert result.returncode == 0, result.stderr
     shown = [row if len(row) == 2 else ("", *row) for row in rows]
     first, *lines = result.stdout.splitlines()
@@ -108,9 +108,9 @@ def test_pear_score_gives_one_score_a_row(
     assert f"{header.split()[-1]}  (2 segments)" in result.stderr
 
 
-def test_pear_score_takes_several_systems(run: Run, folders: dict[str, Path]) -> None:
+def test_pear_score_takes_several_systems(warm: Run, folders: dict[str, Path]) -> None:
     table = "src\tA\tB\nA dog.\tEin Hund.\tHund.\n"
-    result = run("pear-score", "--model", folders["single"], "--systems", "A", "B", stdin=table)
+    result = warm("pear-score", "--model", folders["single"], "--systems", "A", "B", stdin=table)
     assert result.stdout.splitlines()[0] == "src\tA\tB\tsingle_A\tsingle_B"
 
 
@@ -125,8 +125,8 @@ def test_pear_score_takes_several_systems(run: Run, folders: dict[str, Path]) ->
     ],
 )
 def test_pear_score_names_the_kind_and_its_columns(
-    run: Run, folders: dict[str, Path], kind: str, header: str, words: tuple[str, ...], message: str
+    warm: Run, folders: dict[str, Path], kind: str, header: str, words: tuple[str, ...], message: str
 ) -> None:
-    result = run("pear-score", "--model", folders[kind], *words, stdin=f"{header}\na\tb\tc\n")
+    result = warm("pear-score", "--model", folders[kind], *words, stdin=f"{header}\na\tb\tc\n")
     assert (result.returncode, result.stdout) == (2, "")
     assert message in result.stderr

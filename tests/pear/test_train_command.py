@@ -51,7 +51,7 @@ def data(tmp_path: Path) -> Path:
     return judgments(tmp_path / "data.jsonl")
 
 
-def test_a_trained_model_is_a_model_like_any_other(run: Run, data: Path, tmp_path: Path) -> None:
+def test_a_trained_model_is_a_model_like_any_other(run: Run, warm: Run, data: Path, tmp_path: Path) -> None:
     result = run("pear-train", "--data", data, *QUICK, "--pretrain-data", data, "--dev-share", "0.2", "-o", "model")
     assert result.returncode == 0, result.stderr
     assert result.stdout == ""
@@ -69,12 +69,12 @@ def test_a_trained_model_is_a_model_like_any_other(run: Run, data: Path, tmp_pat
     (tmp_path / "pairs.tsv").write_text(
         "src\tmt_0\tmt_1\nThe dog runs.\tDer Hund läuft.\tThe dog runs.\n", encoding="utf-8"
     )
-    scored = run("pear-score", "pairs.tsv", "--model", folder, "--device", "cpu")
+    scored = warm("pear-score", "pairs.tsv", "--model", folder, "--device", "cpu")
     assert scored.returncode == 0, scored.stderr
 
 
-def test_a_trained_model_survives_the_released_layout(run: Run, data: Path, tmp_path: Path) -> None:
-    assert run("pear-train", "--data", data, *QUICK, "-o", "model", "--quiet").returncode == 0
+def test_a_trained_model_survives_the_released_layout(warm: Run, data: Path, tmp_path: Path) -> None:
+    assert warm("pear-train", "--data", data, *QUICK, "-o", "model", "--quiet").returncode == 0
     trained = load_checkpoint(tmp_path / "model")
     save_released(trained, tmp_path / "released")
     again = load_checkpoint(tmp_path / "released")
@@ -83,12 +83,12 @@ def test_a_trained_model_survives_the_released_layout(run: Run, data: Path, tmp_
     np.testing.assert_array_equal(*scores)
 
 
-def test_training_goes_on_from_a_model_of_another_kind(run: Run, data: Path, tmp_path: Path) -> None:
-    assert run("pear-train", "--data", data, *QUICK, "-o", "one", "--quiet").returncode == 0
-    result = run("pear-train", "--data", data, *RATES, "--from", "one", "--kind", "single", "-o", "two", "--quiet")
+def test_training_goes_on_from_a_model_of_another_kind(warm: Run, data: Path, tmp_path: Path) -> None:
+    assert warm("pear-train", "--data", data, *QUICK, "-o", "one", "--quiet").returncode == 0
+    result = warm("pear-train", "--data", data, *RATES, "--from", "one", "--kind", "single", "-o", "two", "--quiet")
     assert result.returncode == 0, result.stderr
     assert load_checkpoint(tmp_path / "two", kind="single").network.kind == "single"
-    result = run(
+    result = warm(
         "pear-train",
         "--data",
         data,
@@ -110,9 +110,9 @@ def test_training_goes_on_from_a_model_of_another_kind(run: Run, data: Path, tmp
     assert network.config.hidden_sizes == (16,)
 
 
-def test_a_killed_run_goes_on_to_the_same_weights(run: Run, data: Path, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_to_the_same_weights(run: Run, warm: Run, data: Path, tmp_path: Path) -> None:
     words: list[Any] = ["pear-train", "--data", data, *QUICK, "--steps", "12", "--threads", "1", "--quiet"]
-    assert run(*words, "-o", "whole").returncode == 0
+    assert warm(*words, "-o", "whole").returncode == 0
     program = Path(sys.executable).with_name("pear-train")
     killed = subprocess.Popen([program, *map(str, words[1:]), "-o", "cut"], cwd=tmp_path)
     checkpoint = tmp_path / "cut.training" / "stage-2" / "checkpoint.pt"
@@ -123,7 +123,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(run: Run, data: Path, tmp_path
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     if not (tmp_path / "cut").exists():  # the kill came in time
-        refused = run(*words, "-o", "cut")
+        refused = warm(*words, "-o", "cut")
         assert refused.returncode == 2
         assert "--resume" in refused.stderr
         result = run(*words, "-o", "cut", "--resume")
@@ -132,18 +132,18 @@ def test_a_killed_run_goes_on_to_the_same_weights(run: Run, data: Path, tmp_path
     assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_trained_metric_is_no_encoder(run: Run, data: Path, ours: Path) -> None:
-    result = run("pear-train", "--data", data, "--steps", "2", "--from-encoder", ours, "-o", "model")
+def test_a_trained_metric_is_no_encoder(warm: Run, data: Path, ours: Path) -> None:
+    result = warm("pear-train", "--data", data, "--steps", "2", "--from-encoder", ours, "-o", "model")
     assert result.returncode == 4, result.stderr
     assert "--from" in result.stderr
 
 
-def test_a_run_file_holds_the_options(run: Run, data: Path, tmp_path: Path) -> None:
+def test_a_run_file_holds_the_options(warm: Run, data: Path, tmp_path: Path) -> None:
     settings = "data: [data.jsonl]\nlayers: 1\nhidden: 32\nheads: 2\nvocabulary: 300\nhidden-sizes: [16]\nsteps: 9\n"
     (tmp_path / "run.yaml").write_text(
         settings + "batch-tokens: 256\nlearn-scale: false\ngradient-checkpointing: true\noutput: model\n"
     )
-    result = run("pear-train", "--steps", "4", "run.yaml", "--quiet")
+    result = warm("pear-train", "--steps", "4", "run.yaml", "--quiet")
     assert result.returncode == 0, result.stderr
     facts = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))
     assert facts["recipe"]["stage-2"]["learn_scale"] is False
@@ -182,12 +182,12 @@ def test_the_statistics_are_data(run: Run, data: Path) -> None:
         (["--data", "data.jsonl", "-o", "model", "--kind", "single", "--flip", "0.5"], 2, "no meaning"),
     ],
 )
-def test_bad_input_is_named(run: Run, data: Path, tmp_path: Path, words: list[str], code: int, said: str) -> None:
+def test_bad_input_is_named(warm: Run, data: Path, tmp_path: Path, words: list[str], code: int, said: str) -> None:
     write_jsonl(
         tmp_path / "one.jsonl", [{"source": f"The dog {k}.", "translation": "Ein Hund.", "score": 1} for k in range(9)]
     )
     settings = RATES if "--from-encoder" in words or "--from-translator" in words else QUICK
-    result = run("pear-train", *(settings if "-o" in words else []), *words)
+    result = warm("pear-train", *(settings if "-o" in words else []), *words)
     assert result.returncode == code, result.stderr
     assert said in result.stderr
     assert "Traceback" not in result.stderr
