@@ -29,7 +29,7 @@ from benchmarks.train_bundled_pear import lists, parts, references
 from candidates.generation import Settings
 from candidates.lists import Candidate, CandidateList
 from mbr import decode
-from mbr.cli.decode import BUNDLED_PRIOR
+from mbr.cli.resolve import BUNDLED_PRIOR
 from mbr.decide import list_prior
 from mbr.utilities.chrf import ChrF
 from pear.checkpoint import load_checkpoint

@@ -11,8 +11,8 @@ string is a legitimate candidate; a list without any candidate is not a list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from candidates.errors import InputError
 
@@ -89,6 +89,16 @@ class CandidateList:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def take(self, places: Sequence[int]) -> CandidateList:
+        """Some of the unique texts, in this order; their positions stay those of the whole list."""
+        return replace(
+            self,
+            texts=tuple(self.texts[place] for place in places),
+            counts=tuple(self.counts[place] for place in places),
+            positions=tuple(self.positions[place] for place in places),
+            logprobs=None if self.logprobs is None else tuple(self.logprobs[place] for place in places),
+        )
 
     def listed(self) -> Iterator[Candidate]:
         """The candidates as they were listed, duplicates included, in the original order."""

@@ -20,23 +20,25 @@ from typing import TYPE_CHECKING, Any
 from candidates.owner import check_owners
 
 if TYPE_CHECKING:
+    from mbr.api import decode, get_prefilter, rerank, utility_matrix
     from mbr.decide import Decision
     from mbr.matrix import UtilityMatrix, read_matrices
-    from mbr.pipeline import Decoder, decode, rerank, utility_matrix
+    from mbr.pipeline import Decoder
     from mbr.signature import Signature
     from mbr.utilities import MatrixUtility, PairUtility, get_utility
 
 _HOMES = {
     "Decision": "mbr.decide",
     "Decoder": "mbr.pipeline",
-    "decode": "mbr.pipeline",
-    "rerank": "mbr.pipeline",
-    "utility_matrix": "mbr.pipeline",
+    "decode": "mbr.api",
+    "rerank": "mbr.api",
+    "utility_matrix": "mbr.api",
     "UtilityMatrix": "mbr.matrix",
     "read_matrices": "mbr.matrix",
     "Signature": "mbr.signature",
     "MatrixUtility": "mbr.utilities",
     "PairUtility": "mbr.utilities",
+    "get_prefilter": "mbr.api",
     "get_utility": "mbr.utilities",
 }
 
@@ -49,6 +51,7 @@ __all__ = [
     "UtilityMatrix",
     "__version__",
     "decode",
+    "get_prefilter",
     "get_utility",
     "read_matrices",
     "rerank",

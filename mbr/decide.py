@@ -11,7 +11,7 @@ pseudo-reference, so one of its c entries is left out; under `include` all count
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -28,6 +28,22 @@ SELF_RULES: tuple[SelfRule, ...] = ("exclude", "include")
 
 
 @dataclass(frozen=True)
+class Certainty:
+    """How sure a decision is; None where that is not known.
+
+    `estimated_regret` is what the choice is expected to lose for pairs that were not scored, as a share of the best
+    expected utility minus the mean (0 where all were); `contenders`, how many candidates may still be the best. `rho`
+    is the size of what no difference of qualities explains in the utility, `tau` that of its order bias, both as shares
+    of the differences in quality (root mean squares).
+    """
+
+    estimated_regret: float | None = 0.0
+    contenders: int | None = 1
+    rho: float | None = None
+    tau: float | None = None
+
+
+@dataclass(frozen=True)
 class Decision:
     """The choice for one candidate list.
 
@@ -36,7 +52,7 @@ class Decision:
     Flags: `tie` (the second is exactly as good), `single` (one distinct candidate, nothing scored), `truncated`
     (texts longer than the model can take), `unseen` (a budget too small to compare all; those left out are not in the
     ranking, their expected utility is NaN), `fallback` (no decision could be made; the first candidate stands in).
-    `estimated_regret` is None where the strategy cannot tell.
+    What a prefilter dropped is not in the ranking either.
     """
 
     id: str | int
@@ -44,7 +60,7 @@ class Decision:
     ranking: tuple[int, ...]
     expected: NDArray[np.float64]
     passes: int = 0
-    estimated_regret: float | None = 0.0
+    certainty: Certainty = field(default_factory=Certainty)
     flags: tuple[str, ...] = ()
     matrix: UtilityMatrix | None = None
     error: str | None = None
@@ -54,6 +70,10 @@ class Decision:
     def text(self) -> str:
         """The chosen translation; empty where there is none."""
         return self.candidates.texts[self.ranking[0]] if self.candidates and self.ranking else ""
+
+    @property
+    def estimated_regret(self) -> float | None:
+        return self.certainty.estimated_regret
 
     @property
     def margin(self) -> float | None:

@@ -1,7 +1,7 @@
 """What a run would cost, before it runs: pairs, tokens, time and memory.
 
 All lists are read and counted; a few of them, spread over the input, are really scored, and the time and tokens
-of their pairs are scaled up.
+of their pairs are scaled up. How many pairs an adaptive strategy takes is seen by decoding those few.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from candidates.files import Record
 from candidates.lists import CandidateList
@@ -18,17 +18,22 @@ from mbr.utilities import MatrixUtility, PairUtility
 
 SAMPLED_LISTS = 8
 SAMPLED_CANDIDATES = 24
+DECODED_LISTS = 4  # of the sample, with an adaptive strategy
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Counts are exact; seconds and tokens are scaled up from a sample; memory is None where unknown."""
+    """Counts are exact; seconds and tokens are scaled up from a sample; memory is None where unknown.
+
+    `pairs_at_most` differs from `pairs` where the strategy is adaptive.
+    """
 
     segments: int
     bad_segments: int
     candidates: int
     unique: int
     pairs: int
+    pairs_at_most: int
     tokens: int | None
     seconds: float
     memory_bytes: int | None
@@ -36,11 +41,13 @@ class Estimate:
     def __str__(self) -> str:
         tokens = "no model tokens" if self.tokens is None else f"about {self.tokens:,} tokens"
         memory = "small" if self.memory_bytes is None else f"about {self.memory_bytes / 2**30:.2f} GiB"
+        adaptive = self.pairs < self.pairs_at_most
+        pairs = f"about {self.pairs:,}, at most {self.pairs_at_most:,}" if adaptive else f"{self.pairs:,}"
         bad = f" ({self.bad_segments} unusable)" if self.bad_segments else ""
         return (
             f"segments    {self.segments:,}{bad}\n"
             f"candidates  {self.candidates:,} ({self.unique:,} distinct)\n"
-            f"pairs       {self.pairs:,} ({tokens})\n"
+            f"pairs       {pairs} ({tokens})\n"
             f"time        about {_duration(self.seconds)} on this machine, loading not counted\n"
             f"memory      {memory}"
         )
@@ -62,8 +69,20 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
             sample.append(record)
         elif (place := draw.randrange(segments - bad)) < SAMPLED_LISTS:
             sample[place] = record
+    at_most = pairs if decoder.budget_total is None else min(pairs, decoder.budget_total)
+    pairs = _likely(decoder, sample, at_most)
     seconds, tokens, memory = _measure(decoder, sample, pairs)
-    return Estimate(segments, bad, candidates, unique, pairs, tokens, seconds, memory)
+    return Estimate(segments, bad, candidates, unique, pairs, at_most, tokens, seconds, memory)
+
+
+def _likely(decoder: Decoder, sample: list[CandidateList], at_most: int) -> int:
+    """Pairs in all, if the other lists take as large a share of what they may take as those of the sample."""
+    some = [item for item in sample if decoder.passes(item)][:DECODED_LISTS]
+    if not (decoder.strategy.adaptive and some):
+        return at_most
+    some_decoder = replace(decoder, budget_total=None, on_error="skip")
+    spent = sum(decision.passes for window in some_decoder.windows(some) for decision in window)
+    return min(round(at_most * spent / sum(map(some_decoder.passes, some))), at_most)
 
 
 def _measure(decoder: Decoder, sample: list[CandidateList], pairs: int) -> tuple[float, int | None, int | None]:

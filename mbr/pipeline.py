@@ -5,9 +5,9 @@ the pairs they all ask for are scored together, each conversation gets its answe
 has decided. Windows depend on the lists and the settings alone, so a run that goes on at a window's edge gives the
 same numbers.
 
-    >>> from mbr import rerank
-    >>> rerank("A dog.", ["Ein Hund.", "Der Hund.", "Ein Hund"], utility="chrf").text
-    'Ein Hund.'
+    decoder = Decoder(get_utility("chrf"), get_strategy("full"))
+    for decisions in decoder.windows(read_lists("lists.jsonl")):
+        ...
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import InputError, MbrError, ModelError, UsageError
 from candidates.files import BadRecord, Record
-from candidates.lists import Candidate, CandidateList
+from candidates.lists import CandidateList
 from mbr.decide import (
     SELF_RULES,
     WEIGHTS,
@@ -39,15 +38,38 @@ from mbr.decide import (
 )
 from mbr.matrix import UtilityMatrix
 from mbr.pool import Talk, hold
+from mbr.prefilter import Prefilter
+from mbr.scorelog import ScoreLog
 from mbr.signature import Signature
-from mbr.strategies import Outcome, Segment, Strategy, get_strategy
-from mbr.utilities import MatrixUtility, Utility, get_utility
+from mbr.strategies import Outcome, Segment, Strategy
+from mbr.utilities import MatrixUtility, Utility
 
 OnError = Literal["stop", "skip", "fallback"]
 ON_ERROR: tuple[OnError, ...] = ("stop", "skip", "fallback")
 
-# A window closes when its lists want as many passes as the utility takes at once, or when it holds this many lists.
+# A window closes when its lists want as many passes a round as the utility takes at once, or when it holds this many.
 WINDOW_LISTS = 256
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A list as it came, and what of it is compared: all, or the candidates `kept`, with their `hints`."""
+
+    listed: CandidateList
+    item: CandidateList
+    kept: list[int] | None = None
+    hints: NDArray[np.float64] | None = None
+
+    def places(self, ranking: Sequence[int]) -> tuple[int, ...]:
+        return tuple(ranking) if self.kept is None else tuple(self.kept[place] for place in ranking)
+
+    def spread(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
+        """NaN for those that were not kept."""
+        if self.kept is None:
+            return expected
+        whole = np.full(len(self.listed), np.nan)
+        whole[self.kept] = expected
+        return whole
 
 
 @dataclass(frozen=True)
@@ -63,6 +85,12 @@ class Decoder:
     keep_matrix: bool = False
     # How much the generator's own length-normalised log-probability counts beside the utility.
     prior: float = 0.0
+    # A cheap first stage that keeps the best of each list.
+    prefilter: Prefilter | None = None
+    # Passes for all lists together, spent where the regret to expect is largest; all lists are then one window.
+    budget_total: int | None = None
+    # Where scores are written down, for a run that is to survive a kill without deciding anything on the way.
+    log: ScoreLog | None = None
     # A reason why a list cannot be used, or None; for checks that belong to the caller's output.
     check: Callable[[CandidateList], str | None] = lambda item: None
 
@@ -76,6 +104,14 @@ class Decoder:
                 raise UsageError(f"{name} {value!r} is unknown; expected one of {', '.join(allowed)}")
         if not (math.isfinite(self.prior) and self.prior >= 0):
             raise UsageError(f"prior {self.prior} is not a number from 0 on")
+        if self.budget_total is not None:
+            if self.budget_total < 1:
+                raise UsageError(f"a budget of {self.budget_total} passes in all decides nothing")
+            if not (self.strategy.adaptive and self.strategy.anytime):
+                raise UsageError(
+                    f"a budget for all lists goes with strategy 'race' or 'prune'; {self.strategy.name!r} spends the "
+                    "same on every list of a size"
+                )
         self.strategy.check_fit(self.utility.name, self.utility.relation)
 
     def signature(self, nbest: int | None = None) -> Signature:
@@ -91,10 +127,17 @@ class Decoder:
                 "nbest": "all" if nbest is None else nbest,
                 "weights": self.weights,
                 "prior": self.prior or None,
+                **self._prefilter_settings(),
+                "budget-total": self.budget_total,
                 "seed": self.seed if self.strategy.uses_seed else None,
                 "version": __version__,
             }
         )
+
+    def _prefilter_settings(self) -> dict[str, object]:
+        if self.prefilter is None:
+            return {}
+        return {"prefilter": self.prefilter.name, **{f"prefilter-{k}": v for k, v in self.prefilter.settings.items()}}
 
     def windows(self, records: Iterable[Record]) -> Iterator[list[Decision]]:
         """Decisions in input order, a window at a time."""
@@ -102,55 +145,84 @@ class Decoder:
             yield self._decode_window(window)
 
     def passes(self, item: CandidateList) -> int:
-        """How many pairs the strategy asks for."""
+        """How many pairs the strategy asks for, at most."""
+        if self.prefilter is not None and len(item) > self.prefilter.keep:
+            item = item.take(range(self.prefilter.keep))  # which ones are kept is not known yet
         if len(item) == 1:
             return 0
         return self.strategy.passes(len(item), int(self._diagonal(item).sum()), self.utility.relation)
 
     def _cut(self, records: Iterable[Record]) -> Iterator[list[Record]]:
+        if self.budget_total is not None:
+            yield list(records)
+            return
         window: list[Record] = []
-        passes = 0
+        at_once = 0.0
         for record in records:
             window.append(record)
-            passes += self.passes(record) if isinstance(record, CandidateList) else 0
-            if passes >= self.utility.window_passes or len(window) >= WINDOW_LISTS:
+            if isinstance(record, CandidateList):
+                at_once += self.passes(record) / max(self.strategy.rounds(len(record)), 1)
+            if at_once >= self.utility.window_passes or len(window) >= WINDOW_LISTS:
                 yield window
-                window, passes = [], 0
+                window, at_once = [], 0.0
         if window:
             yield window
 
     def _decode_window(self, window: Sequence[Record]) -> list[Decision]:
         decisions: dict[int, Decision] = {}
-        talks: dict[int, Talk] = {}
+        entries: dict[int, _Entry] = {}
         for place, record in enumerate(window):
             if isinstance(record, BadRecord):
                 decisions[place] = self._failed(record, record.error)
                 continue
-            try:
-                weights = list_weights(record, self.weights)
-                prior = list_prior(record, self.prior)
-                reason = self.check(record)
-                if reason is not None:
-                    raise InputError(f"segment {record.id!r}: {reason}")
-            except InputError as exc:
-                decisions[place] = self._failed(record, exc)
-                continue
-            if len(record) == 1:
+            reason = self.check(record)
+            if reason is not None:
+                decisions[place] = self._failed(record, InputError(f"segment {record.id!r}: {reason}"))
+            elif len(record) == 1:
                 decisions[place] = self._single(record)
             else:
-                talks[place] = Talk(record, weights, self.strategy.talk(self._segment(record, weights)), prior)
-        for place, talk in hold(talks, self.utility):
-            decisions[place] = self._failed(talk.item, talk.error) if talk.error else self._decide(talk)
+                entries[place] = _Entry(record, record)
+        for place, failure in self._keep_best(entries):
+            decisions[place] = self._failed(entries.pop(place).listed, failure)
+        talks: dict[int, Talk] = {}
+        fair_share = None if self.budget_total is None else self.budget_total // max(len(entries), 1)
+        for place, entry in entries.items():
+            try:
+                talks[place] = self._talk(entry, fair_share)
+            except InputError as exc:
+                decisions[place] = self._failed(entry.listed, exc)
+        for place, talk in hold(talks, self.utility, self.budget_total, self.log):
+            entry = entries[place]
+            decisions[place] = self._failed(entry.listed, talk.error) if talk.error else self._decide(talk, entry)
         return [decisions[place] for place in range(len(window))]
 
-    def _segment(self, item: CandidateList, weights: NDArray[np.float64]) -> Segment:
-        return Segment(
+    def _keep_best(self, entries: dict[int, _Entry]) -> list[tuple[int, MbrError]]:
+        """Let the prefilter look at the lists; returns those it could not judge."""
+        if self.prefilter is None or not entries:
+            return []
+        failures: list[tuple[int, MbrError]] = []
+        found = self.prefilter.score([entry.listed for entry in entries.values()])
+        for (place, entry), scores in zip(list(entries.items()), found, strict=True):
+            if isinstance(scores, MbrError):
+                failures.append((place, scores))
+                continue
+            kept = self.prefilter.best(scores)
+            entries[place] = _Entry(entry.listed, entry.listed.take(kept), kept, scores[kept])
+        return failures
+
+    def _talk(self, entry: _Entry, fair_share: int | None) -> Talk:
+        item = entry.item
+        weights = list_weights(item, self.weights)
+        segment = Segment(
             draws=_text_draws(item.texts, self.seed),
             weights=weights,
             own_weights=own_weights(weights, self._copies(item), self.self_rule),
             relation=self.utility.relation,
             diagonal=self._diagonal(item),
+            hints=entry.hints,
+            fair_share=fair_share,
         )
+        return Talk(item, weights, self.strategy.talk(segment), list_prior(item, self.prior))
 
     def _diagonal(self, item: CandidateList) -> NDArray[np.bool_]:
         """Whose u(i, i) matters (or costs nothing) and is not zero by antisymmetry."""
@@ -164,14 +236,15 @@ class Decoder:
         """How many listed entries stand behind each weight."""
         return np.array(item.counts, np.float64) if self.weights == "count" else np.ones(len(item))
 
-    def _decide(self, talk: Talk) -> Decision:
+    def _decide(self, talk: Talk, entry: _Entry) -> Decision:
         item, outcome = talk.item, cast(Outcome, talk.outcome)
         expected, ranking = outcome.expected, outcome.ranking
         if expected is None or ranking is None:
             expected = expected_utility(outcome.values, talk.weights, self._copies(item), self.self_rule)
             ranking = rank(expected)
         if not np.isfinite(expected[list(ranking)]).all():
-            return self._failed(item, ModelError(f"segment {item.id!r}: an expected utility is not a finite number"))
+            error = ModelError(f"segment {item.id!r}: an expected utility is not a finite number")
+            return self._failed(entry.listed, error)
         flags = {
             "tie": len(ranking) > 1 and expected[ranking[0]] == expected[ranking[1]],
             "truncated": self.utility.truncates(item.source, item.texts),
@@ -179,11 +252,11 @@ class Decoder:
         }
         return Decision(
             id=item.id,
-            candidates=item,
-            ranking=ranking,
-            expected=expected,
+            candidates=entry.listed,
+            ranking=entry.places(ranking),
+            expected=entry.spread(expected),
             passes=talk.passes,
-            estimated_regret=outcome.estimated_regret,
+            certainty=outcome.certainty,
             flags=tuple(flag for flag, raised in flags.items() if raised),
             matrix=self._matrix(item.id, item.texts, outcome, talk.passes),
         )
@@ -215,73 +288,8 @@ class Decoder:
         )
 
 
-def decode(
-    lists: Iterable[CandidateList | tuple[str, Sequence[str]]],
-    utility: str | Utility = "pear",
-    *,
-    strategy: str | None = None,
-    budget: int | None = None,
-    weights: Weights = "count",
-    self_rule: SelfRule = "exclude",
-    seed: int = 1,
-    on_error: OnError = "stop",
-    keep_matrix: bool = False,
-    prior: float = 0.0,
-    **options: Any,
-) -> Iterator[Decision]:
-    """Decode candidate lists (or `(source, candidates)` pairs), streaming, in order.
-
-    `budget`: passes per list, with strategy "halving". `prior`: weight of the generator's own log-probability per
-    word beside the utility. `options` go to the utility:
-    `decode(lists, "pear", model="Prosho/pear", device="cuda")`.
-    """
-    ready = get_utility(utility, **options) if isinstance(utility, str) else utility
-    if options and not isinstance(utility, str):
-        raise UsageError(f"options {', '.join(options)} go with a utility's name; this utility is already made")
-    decoder = Decoder(
-        ready,
-        get_strategy(strategy or ready.default_strategy, budget=budget),
-        weights=weights,
-        self_rule=self_rule,
-        seed=seed,
-        on_error=on_error,
-        keep_matrix=keep_matrix,
-        prior=prior,
-    )
-    return chain.from_iterable(decoder.windows(_as_records(lists)))
-
-
-def rerank(
-    source: str,
-    candidates: Sequence[str | Candidate],
-    utility: str | Utility = "pear",
-    **settings: Any,
-) -> Decision:
-    """The decision for one source. `settings` as for `decode`."""
-    return next(decode([CandidateList.of(source, candidates)], utility, **settings))
-
-
-def utility_matrix(
-    source: str,
-    candidates: Sequence[str],
-    utility: str | Utility = "pear",
-    **settings: Any,
-) -> UtilityMatrix:
-    """The utility matrix of one list, over its distinct texts (`matrix.texts`)."""
-    decision = rerank(source, candidates, utility, keep_matrix=True, **settings)
-    return cast(UtilityMatrix, decision.matrix)
-
-
 def _nothing_scored(size: int) -> Outcome:
     return Outcome(np.zeros((size, size), np.float32), np.zeros((size, size), np.bool_))
-
-
-def _as_records(lists: Iterable[CandidateList | tuple[str, Sequence[str]]]) -> Iterator[Record]:
-    for index, item in enumerate(lists):
-        if isinstance(item, (CandidateList, BadRecord)):
-            yield item
-        else:
-            yield CandidateList.of(item[0], item[1], id=index)
 
 
 def _text_draws(texts: Sequence[str], seed: int) -> NDArray[np.float64]:

@@ -6,35 +6,81 @@ one call, so that batches are full even where a single list asks for little.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import MbrError, ModelError
+from candidates.errors import MbrError, ModelError, UsageError
 from candidates.lists import CandidateList
-from mbr.strategies import Conversation, Outcome
+from mbr.scorelog import ScoreLog
+from mbr.strategies import Conversation, Enough, Outcome
 from mbr.utilities import MatrixUtility, PairUtility, Utility
 
+PLENTY = 2  # times the fair share
 
-def hold(talks: Mapping[int, Talk], utility: Utility) -> Iterator[tuple[int, Talk]]:
-    """Pool what all conversations ask, score it, answer each, until all have ended; yield each as it ends."""
+
+def hold(
+    talks: Mapping[int, Talk], utility: Utility, total: int | None = None, log: ScoreLog | None = None
+) -> Iterator[tuple[int, Talk]]:
+    """Pool what conversations ask, score it, answer each, until all have ended; yield each as it ends.
+
+    With `total`, at most so many passes are made: first everybody's first request is met, then in turn those with the
+    largest regret to expect are (whoever had twice the fair share waits for the others), until what is left is not
+    enough for any; then all decide with what they have. With `log`, scores are written down, or read off where an
+    interrupted run wrote them down.
+    """
     going = dict(talks)
+    plenty = 0.0
+    if total is not None:
+        _check_total(total, list(going.values()))
+        plenty = PLENTY * total / max(len(going), 1)
     while going:
-        waiting = list(going.values())
-        for talk, scores in zip(waiting, _score(waiting, utility), strict=True):
-            talk.answer(scores)
+        waiting = list(going.values()) if total is None else _most_needy(going.values(), total, plenty, utility)
+        for talk in [] if waiting else going.values():
+            talk.stop()
+        scores = _score(waiting, utility, log) if waiting else []
+        for talk, answer in zip(waiting, scores, strict=True):
+            total = None if total is None else total - len(answer)
+            talk.answer(answer)
         for place in [place for place, talk in going.items() if talk.finished]:
             yield place, going.pop(place)
 
 
-def _score(talks: Sequence[Talk], utility: Utility) -> list[NDArray[np.float32]]:
+def _check_total(total: int, talks: Sequence[Talk]) -> None:
+    least = sum(len(talk.asked.pairs) for talk in talks)
+    if total < least:
+        raise UsageError(
+            f"a budget of {total} passes in all is too small: a first look at these {len(talks)} lists takes {least}"
+        )
+
+
+def _most_needy(talks: Iterable[Talk], passes: int, plenty: float, utility: Utility) -> list[Talk]:
+    """Those to go on, as far as their requests fit, together about one window of passes.
+
+    First looks come first, then the largest regrets; lists that had plenty are the last, because what is hard after
+    so many passes is likely to stay so, and would eat up what helps the others.
+    """
+    chosen: list[Talk] = []
+    room = passes
+    for talk in sorted(talks, key=lambda talk: (talk.passes > 0, talk.passes >= plenty, -talk.asked.regret)):
+        if len(talk.asked.pairs) <= room:
+            room -= len(talk.asked.pairs)
+            chosen.append(talk)
+        if passes - room >= utility.window_passes:
+            break
+    return chosen
+
+
+def _score(talks: Sequence[Talk], utility: Utility, log: ScoreLog | None) -> list[NDArray[np.float32]]:
     if isinstance(utility, MatrixUtility):
-        return [_matrix(talk, utility)[tuple(talk.asked.T)] for talk in talks]
-    scores = cast(PairUtility, utility).score_pairs(list(chain.from_iterable(talk.triples() for talk in talks)))
-    ends = np.cumsum([len(talk.asked) for talk in talks])
+        return [_matrix(talk, utility)[tuple(talk.asked.pairs.T)] for talk in talks]
+    triples = list(chain.from_iterable(talk.triples() for talk in talks))
+    compute = cast(PairUtility, utility).score_pairs
+    scores = compute(triples) if log is None else log.score(triples, compute)
+    ends = np.cumsum([len(talk.asked.pairs) for talk in talks])
     if np.shape(scores) != (ends[-1],):
         raise ModelError(f"utility {utility.name!r} returned scores {np.shape(scores)} for {ends[-1]} pairs")
     return np.split(np.asarray(scores, np.float32), ends[:-1])
@@ -76,21 +122,29 @@ class Talk:
 
     def triples(self) -> Iterator[tuple[str, str, str]]:
         texts, source = self.item.texts, self.item.source
-        return ((source, texts[i], texts[j]) for i, j in self.asked.tolist())
+        return ((source, texts[i], texts[j]) for i, j in self.asked.pairs.tolist())
+
+    def stop(self) -> None:
+        """Have it decide with what it knows."""
+        try:
+            self._conversation.throw(Enough())
+        except StopIteration as end:
+            self.outcome = end.value
 
     def answer(self, scores: NDArray[np.float32]) -> None:
         """A score that is not a number ends the conversation: it must never enter a decision."""
-        self.passes += len(self.asked)
+        pairs = self.asked.pairs
+        self.passes += len(pairs)
         bad = np.flatnonzero(~np.isfinite(scores))
         if len(bad):
-            i, j = self.asked[bad[0]]
+            i, j = pairs[bad[0]]
             self.error = ModelError(
                 f"segment {self.item.id!r}: the utility returned {scores[bad[0]]} for candidates {i + 1} and {j + 1} "
                 f"({len(bad)} of {len(scores)} scores are not finite); use --on-error fallback to go on without it"
             )
             return
         if self._prior is not None:
-            first, second = self.asked.T
+            first, second = pairs.T
             scores = scores + (self._prior[first] - self._prior[second]).astype(np.float32)
         try:
             self.asked = self._conversation.send(scores)

@@ -27,8 +27,11 @@ MBR_LAYERS = [
     "decide",
     "utilities",
     "strategies",
+    "scorelog",
     "pool",
+    "prefilter",
     "pipeline",
+    "api",
     "estimate",
     "cli",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from candidates.lists import CandidateList
@@ -54,16 +55,18 @@ def _record(decision: Decision, top: int) -> dict[str, Any]:
     item = decision.candidates
     entries = _entries(decision, top)
     best = entries[0] if entries else {"text": None, "expected_utility": None, "position": None}
-    margin = decision.margin
     record: dict[str, Any] = {
         "id": decision.id,
         "source": item.source if item else decision.source,
         **{key: best[key] for key in ("text", "expected_utility", "position")},
-        "margin": None if margin is None else round(margin, 6),
+        "margin": _rounded(decision.margin),
         "candidates": sum(item.counts) if item else 0,
         "unique": len(item) if item else 0,
         "passes": decision.passes,
-        "estimated_regret": None if decision.estimated_regret is None else round(decision.estimated_regret, 6),
+        "estimated_regret": _rounded(decision.certainty.estimated_regret),
+        "contenders": decision.certainty.contenders,
+        "rho": _rounded(decision.certainty.rho),
+        "tau": _rounded(decision.certainty.tau),
         "flags": list(decision.flags),
     }
     if decision.error:
@@ -71,6 +74,10 @@ def _record(decision: Decision, top: int) -> dict[str, Any]:
     if top > 1:
         record["top"] = entries
     return record
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else round(value, 6)
 
 
 def _entries(decision: Decision, top: int) -> list[dict[str, Any]]:

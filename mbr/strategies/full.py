@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mbr.matrix import Relation
-from mbr.strategies.base import Conversation, Outcome, Pairs, Segment, Strategy, fill
+from mbr.strategies.additive import with_diagnostics
+from mbr.strategies.base import Ask, Board, Conversation, Outcome, Pairs, Segment, Strategy
 
 
 def all_pairs(segment: Segment) -> Pairs:
@@ -16,15 +19,16 @@ def all_pairs(segment: Segment) -> Pairs:
 
 
 def talk_full(segment: Segment) -> Conversation:
+    board = Board(segment)
     pairs = all_pairs(segment)
-    scores = yield pairs
-    return fill(segment.size, pairs, scores, antisymmetric=False)
+    board.write(pairs, (yield Ask(pairs)))
+    return with_diagnostics(Outcome(board.values, board.scored), segment)
 
 
 def talk_both(segment: Segment) -> Conversation:
     """Half the difference of the two orders: the order bias of a nearly antisymmetric model cancels."""
     outcome = yield from talk_full(segment)
-    return Outcome((outcome.values - outcome.values.T) * np.float32(0.5), outcome.scored)
+    return replace(outcome, values=(outcome.values - outcome.values.T) * np.float32(0.5))
 
 
 def passes_full(size: int, diagonal: int, relation: Relation) -> int:

@@ -12,19 +12,22 @@ from __future__ import annotations
 import numpy as np
 
 from mbr.matrix import Relation
-from mbr.strategies.base import Conversation, Pairs, Segment, Strategy, fill
+from mbr.strategies.additive import with_diagnostics
+from mbr.strategies.base import Ask, Board, Conversation, Outcome, Pairs, Segment, Strategy
 
 
 def talk_half(segment: Segment) -> Conversation:
-    pairs = np.column_stack(np.triu_indices(segment.size, k=1))
-    scores = yield pairs
-    return fill(segment.size, pairs, scores, antisymmetric=True)
+    return (yield from _one_order(segment, np.column_stack(np.triu_indices(segment.size, k=1))))
 
 
 def talk_balanced(segment: Segment) -> Conversation:
-    pairs = segment.order[regular_tournament(segment.size)]
-    scores = yield pairs
-    return fill(segment.size, pairs, scores, antisymmetric=True)
+    return (yield from _one_order(segment, segment.order[regular_tournament(segment.size)]))
+
+
+def _one_order(segment: Segment, pairs: Pairs) -> Conversation:
+    board = Board(segment)
+    board.write(pairs, (yield Ask(pairs)))
+    return with_diagnostics(Outcome(board.values, board.scored), segment)
 
 
 def regular_tournament(size: int) -> Pairs:

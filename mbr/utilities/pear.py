@@ -29,7 +29,7 @@ class Pear(PairUtility):
     summary = "learned pairwise quality difference"
     needs = "a checkpoint (--model); bundled for en-de, else Prosho/pear from the hub"
     relation = "antisymmetric"
-    default_strategy = "halving"
+    default_strategy = "race"
     traits = ("referenceless",)
 
     def __init__(

@@ -51,8 +51,9 @@ def test_quiet_says_nothing(run: Run, lists: Path) -> None:
 
 def test_json_messages_are_one_object_a_line(run: Run, lists: Path) -> None:
     lines = run("mbr-decode", *CHRF, "--log-format", "json").stderr.splitlines()
-    assert [json.loads(line)["level"] for line in lines] == ["info", "info"]
+    assert [json.loads(line)["level"] for line in lines] == ["info", "info", "info"]
     assert json.loads(lines[0])["segments"] == 3
+    assert json.loads(lines[1])["estimated_regret"] == 0
 
 
 def test_jsonl_tells_the_whole_decision(run: Run, lists: Path) -> None:
@@ -61,6 +62,8 @@ def test_jsonl_tells_the_whole_decision(run: Run, lists: Path) -> None:
     )
     assert first["text"] == "Ein Hund läuft."
     assert (first["candidates"], first["unique"], first["position"], first["passes"]) == (4, 3, 1, 9)
+    assert (first["estimated_regret"], first["contenders"], first["tau"]) == (0, 1, None)
+    assert first["rho"] == 0  # of three by symmetry
     assert first["top"][1]["text"] == "Der Hund läuft."
     assert first["margin"] == pytest.approx(first["expected_utility"] - first["top"][1]["expected_utility"], abs=1e-5)
     assert (single["flags"], single["margin"], single["expected_utility"]) == (["single"], None, None)
@@ -117,7 +120,7 @@ def test_pear_from_a_local_folder(run: Run, lists: Path, ours: Path) -> None:
     result = run("mbr-decode", "--model", ours, "--candidates", "l.jsonl", "--device", "cpu", "--format", "jsonl")
     assert result.returncode == 0, result.stderr
     assert [json.loads(line)["passes"] for line in result.stdout.splitlines()] == [3, 0, 3]
-    assert "strategy:halving|budget:10N" in result.stderr
+    assert "strategy:race|tol:0.01|budget:20N" in result.stderr
 
 
 def test_the_ct2_back_end_reports_its_agreement(run: Run, lists: Path, ours: Path) -> None:

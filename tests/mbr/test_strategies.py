@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.replay import replay
 from candidates.errors import UsageError
 from mbr.strategies import STRATEGIES, Outcome, Segment, get_strategy
 from mbr.strategies.half import regular_tournament
@@ -14,15 +15,9 @@ def play(name: str, values: np.ndarray, order: np.ndarray | None = None, diagona
     """Answer a strategy's questions from a complete matrix."""
     ones = np.ones(len(values))
     draws = (np.arange(len(values)) if order is None else np.argsort(order)) / len(values)
-    talk = STRATEGIES[name].talk(Segment(draws, ones, 0 * ones, "antisymmetric", np.full(len(values), diagonal)))
-    pairs = next(talk)
-    passes = 0
-    while True:
-        passes += len(pairs)
-        try:
-            pairs = talk.send(values[tuple(pairs.T)].astype(np.float32))
-        except StopIteration as end:
-            return end.value, passes
+    segment = Segment(draws, ones, 0 * ones, "antisymmetric", np.full(len(values), diagonal))
+    found = replay(values, STRATEGIES[name], segment)
+    return found.outcome, found.passes
 
 
 def matrix(size: int, order_bias: float = 0.0) -> np.ndarray:

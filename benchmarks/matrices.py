@@ -1,0 +1,110 @@
+"""Complete utility matrices, both orders of every pair, to replay strategies on. Made once, kept under benchmarks/work.
+
+    python -m benchmarks.matrices                     # all sets, on two cores: about two hours
+    python -m benchmarks.matrices --sets test --lists 20
+
+Sets: `development` (to tune on), `test` (to report): 100-best lists of the bundled translation model for sources of
+that part, compared by the bundled PEAR; `wmt23`: the outputs of the WMT23 English-German systems for every fourth
+segment that people scored, by the same. An interrupted run goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.held_out import wmt23_lists
+from benchmarks.peers import TATOEBA, WORK
+from benchmarks.teacher import read
+from benchmarks.train_bundled_pear import lists, parts
+from candidates.generation import Settings
+from candidates.lists import Candidate, CandidateList
+from mbr import decode, get_utility
+from pear.shipped import DEFAULT, SHIPPED
+
+FOLDER = WORK / "matrices"
+# Sources whose lists were made, and how many of them have matrices.
+SETS = {"development": (150, 40), "test": (1000, 200), "wmt23": (0, 115)}
+
+
+@dataclass(frozen=True)
+class Complete:
+    """A candidate list with the scores [N, N] of all its ordered pairs; the diagonal is 0."""
+
+    item: CandidateList
+    values: NDArray[np.float32]
+
+
+def candidate_lists(name: str) -> list[CandidateList]:
+    if name == "wmt23":
+        judged = wmt23_lists(every=4)
+        return [CandidateList.of(one.source, one.texts, id=k) for k, one in enumerate(judged)]
+    count, _ = SETS[name]
+    file = WORK / "quality" / f"{name}-{count}.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    found = read(lists(file, parts(TATOEBA)[name][:count], Settings(nbest=100)))
+    return [
+        CandidateList.of(item["source"], [Candidate(c["text"], c["logprob"]) for c in item["candidates"]], id=k)
+        for k, item in enumerate(found)
+    ]
+
+
+def complete_matrices(name: str) -> Iterator[Complete]:
+    """Those of a set that are there, in order."""
+    for item in candidate_lists(name)[: SETS[name][1]]:
+        file = FOLDER / name / f"{item.id}.npy"
+        if file.exists():
+            yield Complete(item, np.load(file))
+
+
+def make(names: list[str], limit: int | None, worker: int, workers: int) -> None:
+    """Every so-manieth list of each set; one thread."""
+    with get_utility("pear", model=SHIPPED / DEFAULT, device="cpu", threads=1) as utility:
+        for name in names:
+            folder = FOLDER / name
+            folder.mkdir(parents=True, exist_ok=True)
+            wanted = candidate_lists(name)[: SETS[name][1] if limit is None else limit]
+            for item in wanted[worker::workers]:
+                file = folder / f"{item.id}.npy"
+                if file.exists() or len(item) < 2:
+                    continue
+                began = time.monotonic()
+                (decision,) = decode([item], utility, strategy="full", keep_matrix=True)
+                assert decision.matrix is not None
+                half_written = file.with_suffix(f".{os.getpid()}")
+                with half_written.open("wb") as stream:
+                    np.save(stream, decision.matrix.values)
+                half_written.rename(file)
+                print(f"{name} {item.id}: {len(item)} candidates, {time.monotonic() - began:.1f} s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--lists", type=int, help="only the first lists of each set")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    for name in options.sets:
+        candidate_lists(name)  # made once, before the workers need them
+    context = multiprocessing.get_context("spawn")
+    jobs = [
+        context.Process(target=make, args=(options.sets, options.lists, worker, options.workers))
+        for worker in range(options.workers)
+    ]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    if any(job.exitcode for job in jobs):
+        raise SystemExit("a worker failed; what it made is kept")
+
+
+if __name__ == "__main__":
+    main()
