@@ -28,6 +28,10 @@ bench: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.bundled_pear
 	.venv-light/bin/python -m benchmarks.train_quality
 	.venv-light/bin/python -m benchmarks.resume_quality
+	.venv-light/bin/python -m benchmarks.matrices
+	.venv-light/bin/python -m benchmarks.strategies
+	.venv-light/bin/python -m benchmarks.strategies_quality
+	.venv-light/bin/python -m benchmarks.speed_strategies
 
 # torch goes first and alone: with it in place no other package's range pulls the CUDA build.
 .venv/$(MARK): pyproject.toml constraints/light.txt

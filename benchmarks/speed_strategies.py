@@ -1,0 +1,242 @@
+"""What comparing less saves from end to end, and what it costs to think about it.
+
+    python -m benchmarks.speed_strategies
+
+Proves three things. (1) `mbr-decode` with its default strategy against the authors' package with half a matrix: the
+same checkpoint (the bundled PEAR, exported), the same lists of 100 samples with their natural duplicates, CPU seconds
+of the whole process on one thread, and the quality of the choices against the references. The lists go in portions, the
+two in turn, so that a noisy machine hits both alike. (2) The share of the time that is not the model's, for a model of
+12 layers. (3) A list of 1,000 candidates against one of 100: passes, time, time outside the model, memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.bundled_pear import interval
+from benchmarks.peers import TATOEBA, WORK, ask_pear_mt
+from benchmarks.random_pear import write_random_released
+from benchmarks.speed_pear import candidate_lists
+from benchmarks.teacher import Embedder, agreement
+from benchmarks.train_bundled_pear import parts, references
+from candidates.generation import Settings, open_generator
+from candidates.lists import CandidateList
+from pear.checkpoint import load_checkpoint, save_released
+from pear.shipped import DEFAULT, SHIPPED
+
+FOLDER = WORK / "speed-strategies"
+PORTIONS = 3
+
+
+def samples(sources: list[str], count: int) -> list[tuple[str, list[str]]]:
+    """Samples of the bundled translation model, duplicates written out; made once."""
+    file = FOLDER / f"samples-{len(sources)}x{count}.json"
+    if not file.exists():
+        with open_generator(Settings(nbest=count, method="sample", top_k=10), device="cpu") as generator:
+            found = [item for item in generator.generate(sources) if isinstance(item, CandidateList)]
+        file.write_text(json.dumps([(one.source, [c.text for c in one.listed()]) for one in found]), encoding="utf-8")
+    return [(source, texts) for source, texts in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def our_choices(model: Path, lists: list[tuple[str, list[str]]]) -> list[dict[str, Any]]:
+    """The command as a user runs it."""
+    given, output = FOLDER / "lists.jsonl", FOLDER / "best.jsonl"
+    given.write_text(
+        "".join(json.dumps({"source": s, "candidates": [{"text": t} for t in texts]}) + "\n" for s, texts in lists),
+        encoding="utf-8",
+    )
+    program = "import sys; from candidates.launch import start; sys.exit(start('mbr-decode'))"
+    words = [
+        "--utility",
+        "pear",
+        "--model",
+        str(model),
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+        "--candidates",
+        str(given),
+    ]
+    subprocess.run(
+        [sys.executable, "-c", program, *words, "-o", output, "--format", "jsonl", "--force", "--quiet"],
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+    )
+    return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+
+
+def against_pear_mt(count: int) -> bool:
+    sources = parts(TATOEBA)["test"][:count]
+    lists = samples(sources, 100)
+    model = FOLDER / "model"
+    if not model.exists():
+        save_released(load_checkpoint(SHIPPED / DEFAULT), model)
+    ask_pear_mt(model, [])  # builds the environment, warms the disk
+    seconds: dict[str, list[float]] = {"pear-mt half": [], "mbr-decode": []}
+    ours: list[dict[str, Any]] = []
+    theirs: list[tuple[str, NDArray[np.float64]]] = []
+    for portion in range(PORTIONS):
+        some = lists[portion::PORTIONS]
+        before = of_children()
+        (answer,) = ask_pear_mt(model, [{"kind": "matrix", "mode": "half", "lists": some, "batch_size": 64}])
+        between = of_children()
+        ours += our_choices(model, some)
+        seconds["pear-mt half"].append(between - before)
+        seconds["mbr-decode"].append(of_children() - between)
+        for (_, texts), matrix in zip(some, answer["matrices"], strict=True):
+            expected = np.array(matrix).sum(axis=1) / (len(texts) - 1)
+            theirs.append((texts[int(expected.argmax())], expected))
+        print(
+            f"  portion {portion + 1}: " + ", ".join(f"{name} {values[-1]:.1f} s" for name, values in seconds.items())
+        )
+    ordered = [one for portion in range(PORTIONS) for one in lists[portion::PORTIONS]]
+    ratios = [a / b for a, b in zip(seconds["pear-mt half"], seconds["mbr-decode"], strict=True)]
+    passes = np.array([one["passes"] for one in ours])
+    unique = np.array([one["unique"] for one in ours])
+    print(
+        f"{len(lists)} lists of 100 samples, {unique.mean():.0f} distinct on average; {passes.mean():.0f} passes a "
+        f"list against 4950; CPU seconds of the whole process, one thread:"
+    )
+    print(f"  mbr-decode is {np.median(ratios):.1f} times as fast ({min(ratios):.1f} to {max(ratios):.1f}); target 15")
+    embed, golden = Embedder(), references(TATOEBA, "test")
+    regrets, judged = [], []
+    for (source, texts), mine, (chosen, expected) in zip(ordered, ours, theirs, strict=True):
+        of_mine = expected[texts.index(mine["text"])]
+        regrets.append((expected.max() - of_mine) / max(expected.max() - expected.mean(), 1e-12))
+        found = agreement([mine["text"], chosen], golden[source], embed)
+        judged.append((found.chrf[0] - found.chrf[1], found.cosine[0] - found.cosine[1]))
+    same = np.mean([mine["text"] == chosen for mine, (chosen, _) in zip(ours, theirs, strict=True)])
+    print(f"  same choice in {same:.1%}; regret under pear-mt's half matrix {np.mean(regrets):.2%}")
+    for name, digits, differences in (
+        ("chrF", 2, [one[0] for one in judged]),
+        ("cosine", 4, [one[1] for one in judged]),
+    ):
+        mean, low, high = interval(np.array(differences, np.float64))
+        print(f"  {name} of ours minus theirs {mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]")
+    return float(np.median(ratios)) >= 15
+
+
+def ask_worker(**request: Any) -> dict[str, Any]:
+    """Decode in a process of its own, on one thread."""
+    result = subprocess.run(
+        [sys.executable, "-m", "benchmarks.speed_strategies", "--worker"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+    )
+    answer: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return answer
+
+
+def worker() -> None:
+    from mbr import decode, get_utility
+
+    request = json.load(sys.stdin)
+    utility = get_utility("pear", model=request["model"], device="cpu", threads=1)
+    spent = [0.0]
+    score = utility.score_pairs  # type: ignore[attr-defined]
+
+    def timed(triples: Any) -> Any:
+        began = time.process_time()
+        scores = score(triples)
+        spent[0] += time.process_time() - began
+        return scores
+
+    list(decode([("warm up", ["a", "b", "c"])], utility))
+    utility.score_pairs = timed  # type: ignore[attr-defined]
+    before = peak_memory(reset=True)
+    began = time.process_time()
+    decisions = list(decode([(source, texts) for source, texts in request["lists"]], utility))
+    total = time.process_time() - began
+    answer = {
+        "passes": sum(decision.passes for decision in decisions),
+        "regret": float(np.mean([decision.estimated_regret for decision in decisions])),
+        "seconds": total,
+        "outside": total - spent[0],
+        "memory": peak_memory() - before,
+    }
+    print(json.dumps(answer))
+
+
+def peak_memory(*, reset: bool = False) -> float:
+    """The most that this process held so far, in MiB; Linux only. `reset` forgets what was before."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def outside_the_model(repeats: int) -> bool:
+    model = WORK / "speed-strategies-12x384"
+    if not model.exists():
+        write_random_released(model, layers=12, hidden=384, heads=12, attention_gain=0.1)
+    lists = candidate_lists(100, 2, duplicates=False)
+    found = [ask_worker(model=str(model), lists=lists) for _ in range(repeats)]
+    shares = [one["outside"] / one["seconds"] for one in found]
+    print(
+        f"\n12 layers x 384, random weights, {len(lists)} lists of 100: {found[0]['passes'] / len(lists):.0f} passes a "
+        f"list, {np.median([one['seconds'] for one in found]):.1f} s, outside the model {np.median(shares):.2%} of it "
+        f"({min(shares):.2%} to {max(shares):.2%}); target below 5 %"
+    )
+    return float(np.median(shares)) < 0.05
+
+
+def a_thousand(repeats: int) -> None:
+    lists = samples([parts(TATOEBA)["test"][3], parts(TATOEBA)["test"][4]], 4000)
+    print("\nthe bundled PEAR, the first distinct samples of two sources; medians of", repeats)
+    for size in (100, 300, 1000):
+        some = [(source, list(dict.fromkeys(texts))[:size]) for source, texts in lists]
+        assert all(len(texts) == size for _, texts in some), "more samples are needed"
+        found = [ask_worker(model=str(SHIPPED / DEFAULT), lists=some) for _ in range(repeats)]
+        seconds = float(np.median([one["seconds"] for one in found]))
+        outside = float(np.median([one["outside"] for one in found]))
+        peak = float(np.median([one["memory"] for one in found]))
+        print(
+            f"  {size:5} candidates: {found[0]['passes'] / 2:6.0f} passes a list of {size * (size - 1) // 2}, "
+            f"estimated regret {found[0]['regret']:.2%}, {seconds / 2:6.2f} s a list, "
+            f"outside the model {outside / 2:.2f} s, {peak:.0f} MiB above the loaded model"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--lists", type=int, default=60)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", choices=("pear-mt", "outside", "thousand"))
+    options = parser.parse_args()
+    if options.worker:
+        worker()
+        return 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    reached = []
+    if options.only in (None, "outside"):
+        reached.append(outside_the_model(options.repeats))
+    if options.only in (None, "thousand"):
+        a_thousand(options.repeats)
+    if options.only in (None, "pear-mt"):
+        reached.append(against_pear_mt(options.lists))
+    return 0 if all(reached) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

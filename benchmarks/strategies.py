@@ -1,0 +1,296 @@
+"""How much does it cost to compare less? Every strategy and its peers, replayed on complete matrices at equal passes.
+
+    python -m benchmarks.strategies                              # all sets; needs benchmarks.matrices
+    python -m benchmarks.strategies --sets synthetic --seeds 5   # a quick look
+    python -m benchmarks.strategies --draw docs/regret           # the picture, from the numbers of the last run
+
+Proves what docs/strategies.md says: regret as a share of best minus mean under the exact matrix (mean, 95th percentile,
+share of lists above 5 %), the same choice as the exact one, the share of its best five among ours, the estimate that
+comes with the choice, passes, and milliseconds of the strategy itself. Sets: synthetic matrices with a known rho and
+tau; the bundled PEAR on the bundled translation model's 100-best lists for 200 test sources, alone and with the prior
+that `mbr-decode` adds, and on the outputs of the WMT23 systems; chrF, and a stand-in with the shape of COMET's matrices
+(similarity of sentence embeddings with the pseudo-reference and with the source), for utilities that are no difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import peer_strategies as peers
+from benchmarks.matrices import complete_matrices
+from benchmarks.peers import WORK
+from benchmarks.replay import regret, replay, segment_of, structured, truth
+from mbr.cli.resolve import BUNDLED_PRIOR
+from mbr.decide import list_prior
+from mbr.matrix import Relation
+from mbr.strategies import get_strategy
+
+Floats = NDArray[np.float64]
+RESULTS = WORK / "strategies.json"
+SYNTHETIC = {"rho 0.1": (0.1, 0.15), "rho 0.5": (0.5, 0.15), "rho 0.5, tau 0.5": (0.5, 0.5), "rho 2": (2.0, 0.15)}
+MATRICES = 40  # of each synthetic kind
+
+
+@dataclass(frozen=True)
+class Case:
+    """A set of matrices with the budgets to try on it."""
+
+    name: str
+    relation: Relation
+    matrices: list[Floats]
+    budgets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to choose at a budget (None: its own end)."""
+
+    name: str
+    choose: Callable[[Floats, int | None, int, Relation], tuple[NDArray[np.intp], int, float | None]]
+    own_end: bool = False
+    only: Relation | None = None
+
+
+def ours(
+    name: str, values: Floats, budget: int | None, seed: int, relation: Relation, **settings: Any
+) -> tuple[NDArray[np.intp], int, float | None]:
+    played = replay(values, get_strategy(name, budget=budget, **settings), segment_of(values, seed, relation))
+    return played.ranking, played.passes, played.outcome.certainty.estimated_regret
+
+
+def theirs(
+    rule: Callable[..., peers.Replay],
+    values: Floats,
+    budget: int | None,
+    seed: int,
+    relation: Relation,
+    **settings: Any,
+) -> tuple[NDArray[np.intp], int, float | None]:
+    if relation != "antisymmetric":  # a candidate's likeness with itself should neither help nor harm it
+        values = values.copy()
+        np.fill_diagonal(values, truth(values, relation))
+    antisymmetric = relation == "antisymmetric"
+    limit = len(values) ** 2 if budget is None else budget
+    played = rule(values, limit, np.random.default_rng(seed), antisymmetric=antisymmetric, **settings)
+    return played.ranking, played.passes, None
+
+
+METHODS = [
+    *(
+        Method(f"race, tolerance {share:g}", partial(ours, "race", tolerance=share), True, "antisymmetric")
+        for share in (0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
+    ),
+    Method("race to the budget", partial(ours, "race", tolerance=0.0), only="antisymmetric"),
+    Method("halving", partial(ours, "halving")),
+    Method("prune", partial(ours, "prune"), True),
+    Method("half", partial(ours, "half"), True, "antisymmetric"),
+    Method("balanced", partial(ours, "balanced"), True, "antisymmetric"),
+    Method("random anchors", partial(theirs, peers.random_anchors)),
+    Method("random pairs", partial(theirs, peers.plain_random_pairs), only="antisymmetric"),
+    Method("low rank (mbrs)", partial(theirs, peers.low_rank)),
+    Method("low rank, tuned", partial(theirs, peers.low_rank, rank=2, regularisation=3.0)),
+    Method("pruning (mbrs)", partial(theirs, peers.confidence_pruning)),
+    Method("pruning (mbrs), to its end", partial(theirs, peers.confidence_pruning), True),
+]
+
+
+def cases(names: Sequence[str]) -> Iterator[Case]:
+    if "synthetic" in names:
+        for name, (rho, tau) in SYNTHETIC.items():
+            matrices = [structured(seed, rho=rho, tau=tau) for seed in range(MATRICES)]
+            yield Case(name, "antisymmetric", matrices, (200, 300, 500, 1000, 2000))
+    if "test" in names:
+        found = list(complete_matrices("test"))
+        alone = [one.values.astype(np.float64) for one in found]
+        yield Case("bundled PEAR, test", "antisymmetric", alone, (200, 300, 500, 1000))
+        priors = [np.asarray(list_prior(one.item, BUNDLED_PRIOR)) for one in found]
+        both = [values + prior[:, None] - prior for values, prior in zip(alone, priors, strict=True)]
+        yield Case("bundled PEAR with prior, test", "antisymmetric", both, (200, 500))
+    if "wmt23" in names:
+        matrices = [one.values.astype(np.float64) for one in complete_matrices("wmt23") if len(one.item) > 6]
+        yield Case("bundled PEAR, WMT23 systems", "antisymmetric", matrices, (24, 33, 44))
+    if "reference-based" in names:
+        some = [one.item for one in complete_matrices("test")][:60]
+        yield Case("chrF, test", "none", [_chrf(item.texts) for item in some], (1000, 2000, 4000))
+        shaped = _comet_shaped([(item.source, item.texts) for item in some])
+        yield Case("COMET-shaped, test", "none", shaped, (1000, 2000, 4000))
+
+
+def _chrf(texts: Sequence[str]) -> Floats:
+    from mbr.utilities.chrf import ChrF
+
+    return ChrF().matrix("", texts, texts).astype(np.float64)
+
+
+def _comet_shaped(lists: Sequence[tuple[str, Sequence[str]]]) -> list[Floats]:
+    from benchmarks.teacher import Embedder
+
+    embed = Embedder()
+    found = []
+    for source, texts in lists:
+        vectors = embed(texts).astype(np.float64)
+        faithful = vectors @ embed([source])[0]
+        found.append(vectors @ vectors.T + faithful[:, None])
+    return found
+
+
+def measure(case: Case, seeds: int, workers: int) -> list[dict[str, Any]]:
+    """A row for every method and budget."""
+    tasks = [
+        (case, number, budget)
+        for number, method in enumerate(METHODS)
+        if method.only in (None, case.relation)
+        for budget in ((None,) if method.own_end else case.budgets)
+    ]
+    rows = []
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        for row in pool.imap(partial(_row, seeds=seeds), tasks):
+            rows.append(row)
+            print(_line(row), flush=True)
+    return rows
+
+
+def _row(task: tuple[Case, int, int | None], seeds: int) -> dict[str, Any]:
+    case, number, budget = task
+    method = METHODS[number]
+    runs = []
+    for place, values in enumerate(case.matrices):
+        exact = truth(values, case.relation)
+        best = set(np.argsort(-exact, kind="stable")[:5].tolist())
+        for seed in range(seeds):
+            began = time.process_time()
+            ranking, passes, estimate = method.choose(values, budget, 1000 * place + seed, case.relation)
+            spent = time.process_time() - began
+            loss = regret(exact, int(ranking[0]))
+            five = len(best & set(ranking[:5].tolist())) / len(best)
+            guess = np.nan if estimate is None else estimate
+            runs.append((loss, passes, exact[ranking[0]] == exact.max(), five, guess, 1000 * spent))
+    table = np.array(runs, np.float64)
+    losses = table[:, 0]
+    # The lists are what the result should hold for, so their means are what is drawn again.
+    by_list = losses.reshape(len(case.matrices), seeds).mean(axis=1)
+    draw = np.random.default_rng(1)
+    means = by_list[draw.integers(0, len(by_list), (2000, len(by_list)))].mean(axis=1)
+    return {
+        "set": case.name,
+        "method": method.name,
+        "budget": budget,
+        "passes": float(table[:, 1].mean()),
+        "regret": float(losses.mean()),
+        "interval": [float(value) for value in np.quantile(means, [0.025, 0.975])],
+        "p95": float(np.quantile(losses, 0.95)),
+        "above 5 %": float((losses > 0.05).mean()),
+        "same choice": float(table[:, 2].mean()),
+        "best five": float(table[:, 3].mean()),
+        "estimate": None if np.isnan(table[:, 4]).all() else float(np.nanmean(table[:, 4])),
+        "milliseconds": float(table[:, 5].mean()),
+    }
+
+
+HEADER = (
+    f"{'method':28} {'budget':>6} {'passes':>7} {'regret':>8} {'estimate':>8} {'p95':>7} {'above 5 %':>9} "
+    f"{'same':>6} {'best 5':>6} {'ms':>6}"
+)
+
+
+def _line(row: dict[str, Any]) -> str:
+    estimate = "" if row["estimate"] is None else f"{row['estimate']:.2%}"
+    return (
+        f"{row['method']:28} {row['budget'] or '':>6} {row['passes']:7.0f} {row['regret']:8.2%} {estimate:>8} "
+        f"{row['p95']:7.1%} {row['above 5 %']:9.1%} {row['same choice']:6.1%} {row['best five']:6.1%} "
+        f"{row['milliseconds']:6.1f}"
+    )
+
+
+def ratios(case: Case) -> dict[str, list[float]]:
+    """Quartiles of rho and tau over the matrices, exactly."""
+    found = [replay(values, get_strategy("full"), segment_of(values, 0, case.relation)) for values in case.matrices]
+    numbers: dict[str, list[float]] = {}
+    for name in ("rho", "tau"):
+        known = [value for one in found if (value := getattr(one.outcome.certainty, name)) is not None]
+        if known:
+            numbers[name] = [float(value) for value in np.quantile(known, [0.25, 0.5, 0.75])]
+    return numbers
+
+
+def draw(rows: list[dict[str, Any]], sets: Sequence[str], path: Path) -> None:
+    """Regret against passes, a panel a set; PNG and SVG."""
+    import matplotlib  # type: ignore[import-not-found, unused-ignore]
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot  # type: ignore[import-not-found, unused-ignore]
+
+    styles = {
+        "race": ("#1f6feb", "o", "-"),
+        "halving": ("#0b7a4b", "s", "-"),
+        "prune": ("#8250df", "^", ""),
+        "random anchors": ("#8a97a3", "v", "--"),
+        "random pairs": ("#8a97a3", "x", ":"),
+        "low rank (mbrs)": ("#c9510c", "D", "--"),
+        "low rank, tuned": ("#c9510c", "d", ":"),
+        "pruning (mbrs)": ("#bf3989", "^", "--"),
+        "half": ("#000000", "*", ""),
+        "balanced": ("#000000", "P", ""),
+    }
+    figure, panels = pyplot.subplots(1, len(sets), figsize=(5.2 * len(sets), 4.2), squeeze=False, sharey=True)
+    for panel, name in zip(panels[0], sets, strict=True):
+        for label, (colour, marker, line) in styles.items():
+            points = [
+                (row["passes"], max(100 * row["regret"], 0.01))
+                for row in rows
+                if row["set"] == name and (row["method"] == label or row["method"].startswith(f"{label}, tolerance"))
+            ]
+            if points:
+                x, y = zip(*sorted(points), strict=True)
+                panel.plot(x, y, color=colour, marker=marker, linestyle=line or "none", label=label, markersize=5)
+        panel.axhline(1, color="#d0d7de", linewidth=1, zorder=0)
+        panel.set(xscale="log", yscale="log", title=name, xlabel="passes a list")
+        panel.grid(visible=True, which="major", color="#eaeef2")
+    panels[0][0].set_ylabel("mean regret, % of best - mean")
+    panels[0][-1].legend(fontsize=8, loc="upper right")
+    figure.tight_layout()
+    for suffix in (".png", ".svg"):
+        figure.savefig(path.with_suffix(suffix), dpi=110, metadata={"Date": None} if suffix == ".svg" else None)
+    print(f"{path}.png and .svg")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    every = ("synthetic", "test", "wmt23", "reference-based")
+    parser.add_argument("--sets", nargs="+", choices=every, default=every)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--draw", type=Path, help="only draw, to this name without suffix")
+    options = parser.parse_args()
+    result: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"ratios": {}, "rows": []}
+    if options.draw:
+        draw(result["rows"], ["rho 0.5", "rho 2", "bundled PEAR, test"], options.draw)
+        return
+    for case in cases(options.sets):
+        sizes = sorted({len(values) for values in case.matrices})
+        known = ratios(case)
+        print(
+            f"\n{case.name}: {len(case.matrices)} matrices of {sizes[0]} to {sizes[-1]}, {options.seeds} seeds; ",
+            end="",
+        )
+        print("; ".join(f"{name} {q[1]:.2f} ({q[0]:.2f} to {q[2]:.2f})" for name, q in known.items()))
+        print(HEADER)
+        rows = measure(case, options.seeds, options.workers)
+        result["ratios"][case.name] = known
+        result["rows"] = [row for row in result["rows"] if row["set"] != case.name] + rows
+        RESULTS.write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

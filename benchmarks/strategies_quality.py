@@ -1,0 +1,86 @@
+"""Are cheap choices worse translations? Strategies on real matrices, judged against the references.
+
+    python -m benchmarks.strategies_quality      # needs the set `test` of benchmarks.matrices
+
+Proves that what a strategy loses under the utility is or is not lost for the reader: chrF and the similarity of
+sentence embeddings (each with the nearest reference, a mean over sources) of what each strategy chooses, as a
+difference from `both`, which has every pair in both orders, with a 95 % interval of the paired bootstrap over sources.
+A strategy that draws is run with several seeds, and the mean of a source over them is what is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.bundled_pear import interval
+from benchmarks.matrices import complete_matrices
+from benchmarks.peers import TATOEBA, WORK
+from benchmarks.replay import replay, segment_of
+from benchmarks.teacher import Embedder, agreement
+from benchmarks.train_bundled_pear import references
+from mbr.cli.resolve import BUNDLED_PRIOR
+from mbr.decide import list_prior
+from mbr.strategies import Strategy, get_strategy
+
+STRATEGIES: dict[str, Strategy] = {
+    "both": get_strategy("both"),
+    "full (as in the paper)": get_strategy("full"),
+    "half (as in the paper)": get_strategy("half"),
+    "balanced": get_strategy("balanced"),
+    "halving, 500 passes": get_strategy("halving", budget=500),
+    "halving, 200 passes": get_strategy("halving", budget=200),
+    "race, tolerance 0.01": get_strategy("race"),
+    "race, tolerance 0.05": get_strategy("race", tolerance=0.05),
+}
+JUDGES = {"chrF": 2, "cosine": 4}  # with so many digits
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    options = parser.parse_args()
+    found = list(complete_matrices("test"))
+    embed, golden = Embedder(), references(TATOEBA, "test")
+    judged = [agreement(one.item.texts, golden[one.item.source], embed) for one in found]
+    scores = {"chrF": [one.chrf for one in judged], "cosine": [one.cosine for one in judged]}
+    result = {}
+    for prior in (0.0, BUNDLED_PRIOR):
+        matrices = []
+        for one in found:
+            values = one.values.astype(np.float64)
+            own = list_prior(one.item, prior)
+            matrices.append(values if own is None else values + own[:, None] - own)
+        print(f"\n{len(found)} lists, {'PEAR alone' if not prior else f'with prior {prior:g}'}")
+        reached: dict[str, dict[str, NDArray[np.float64]]] = {}
+        for name, strategy in STRATEGIES.items():
+            seeds = options.seeds if strategy.uses_seed else 1
+            runs = [
+                [replay(values, strategy, segment_of(values, 1000 * place + seed)) for seed in range(seeds)]
+                for place, values in enumerate(matrices)
+            ]
+            reached[name] = {
+                judge: np.array(
+                    [np.mean([of[run.ranking[0]] for run in some]) for of, some in zip(by_list, runs, strict=True)]
+                )
+                for judge, by_list in scores.items()
+            }
+            passes = float(np.mean([run.passes for some in runs for run in some]))
+            row: dict[str, object] = {"passes": passes}
+            words = []
+            for judge, digits in JUDGES.items():
+                values_of = reached[name][judge]
+                difference = interval(values_of - reached["both"][judge])
+                row[judge] = [float(values_of.mean()), *difference]
+                mean, low, high = (f"{value:+.{digits}f}" for value in difference)
+                words.append(f"{judge} {values_of.mean():.{digits}f} ({mean} [{low}, {high}])")
+            print(f"  {name:24} {passes:6.0f} passes  " + "  ".join(words), flush=True)
+            result[f"{name}, prior {prior:g}"] = row
+    (WORK / "strategies_quality.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
