@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from candidates.errors import InputError, MbrError, UsageError
+from candidates.errors import InputError, MbrError, ModelError, UsageError
 from candidates.files import BadRecord, Record
 from candidates.lists import Candidate, CandidateList
 from mbr.decide import Decision, SelfRule, Weights, list_prior
@@ -60,7 +60,11 @@ def decode(
         on_error=on_error,
         keep_matrix=keep_matrix,
         prior=prior,
-        prefilter=get_prefilter(prefilter) if isinstance(prefilter, str) else prefilter,
+        prefilter=(
+            get_prefilter(prefilter, weights=weights, self_rule=self_rule, seed=seed)
+            if isinstance(prefilter, str)
+            else prefilter
+        ),
         budget_total=budget_total,
     )
     return chain.from_iterable(decoder.windows(_as_records(lists)))
@@ -87,27 +91,36 @@ def utility_matrix(
     return cast(UtilityMatrix, decision.matrix)
 
 
-def get_prefilter(text: str, utility: Utility | None = None) -> Prefilter:
+def get_prefilter(
+    text: str,
+    utility: Utility | None = None,
+    *,
+    weights: Weights = "count",
+    self_rule: SelfRule = "exclude",
+    seed: int = 1,
+) -> Prefilter:
     """`chrf:30`: keep the 30 best of each list by chrF-MBR; `logprob:50`: by log-probability per word.
 
-    Any utility will do, with its own strategy; `utility` is the one named, if it is made already.
+    Any utility will do, with its own strategy; `utility` is the one named, if it is made already. The rules are those
+    of the decision that follows.
     """
     name, keep = parse_prefilter(text)
     if name == "logprob" and utility is None:
         return Prefilter(text, keep, _by_log_probability)
     ready = utility or get_utility(name)
-    decoder = Decoder(ready, get_strategy(ready.default_strategy), on_error="skip")
+    strategy = get_strategy(ready.default_strategy)
+    decoder = Decoder(ready, strategy, weights=weights, self_rule=self_rule, seed=seed, on_error="skip")
 
     def score(items: Sequence[CandidateList]) -> list[Scores | MbrError]:
         return [_scores(decision) for decision in chain.from_iterable(decoder.windows(items))]
 
-    return Prefilter(text, keep, score, ready.settings())
+    return Prefilter(text, keep, score, {**ready.settings(), "strategy": strategy.name, **strategy.settings})
 
 
 def _scores(decision: Decision) -> Scores | MbrError:
     """Expected utilities; candidates that were not looked at come last."""
     if decision.error is not None:
-        return MbrError(decision.error)
+        return ModelError(decision.error)
     return np.nan_to_num(decision.expected, nan=float(np.nanmin(decision.expected)))
 
 

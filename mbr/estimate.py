@@ -70,7 +70,7 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
         elif (place := draw.randrange(segments - bad)) < SAMPLED_LISTS:
             sample[place] = record
     at_most = pairs if decoder.budget_total is None else min(pairs, decoder.budget_total)
-    pairs = _likely(decoder, sample, at_most)
+    pairs = min(_likely(decoder, sample, pairs), at_most)
     seconds, tokens, memory = _measure(decoder, sample, pairs)
     return Estimate(segments, bad, candidates, unique, pairs, at_most, tokens, seconds, memory)
 

@@ -104,14 +104,7 @@ class Decoder:
                 raise UsageError(f"{name} {value!r} is unknown; expected one of {', '.join(allowed)}")
         if not (math.isfinite(self.prior) and self.prior >= 0):
             raise UsageError(f"prior {self.prior} is not a number from 0 on")
-        if self.budget_total is not None:
-            if self.budget_total < 1:
-                raise UsageError(f"a budget of {self.budget_total} passes in all decides nothing")
-            if not (self.strategy.adaptive and self.strategy.anytime):
-                raise UsageError(
-                    f"a budget for all lists goes with strategy 'race' or 'prune'; {self.strategy.name!r} spends the "
-                    "same on every list of a size"
-                )
+        self.strategy.check_total(self.budget_total)
         self.strategy.check_fit(self.utility.name, self.utility.relation)
 
     def signature(self, nbest: int | None = None) -> Signature:
@@ -146,11 +139,14 @@ class Decoder:
 
     def passes(self, item: CandidateList) -> int:
         """How many pairs the strategy asks for, at most."""
-        if self.prefilter is not None and len(item) > self.prefilter.keep:
-            item = item.take(range(self.prefilter.keep))  # which ones are kept is not known yet
+        item = item.take(range(self._kept(item)))  # which ones are kept is not known yet
         if len(item) == 1:
             return 0
         return self.strategy.passes(len(item), int(self._diagonal(item).sum()), self.utility.relation)
+
+    def _kept(self, item: CandidateList) -> int:
+        """How many candidates are left of a list to compare."""
+        return len(item) if self.prefilter is None else min(len(item), self.prefilter.keep)
 
     def _cut(self, records: Iterable[Record]) -> Iterator[list[Record]]:
         if self.budget_total is not None:
@@ -161,7 +157,7 @@ class Decoder:
         for record in records:
             window.append(record)
             if isinstance(record, CandidateList):
-                at_once += self.passes(record) / max(self.strategy.rounds(len(record)), 1)
+                at_once += self.passes(record) / max(self.strategy.rounds(self._kept(record)), 1)
             if at_once >= self.utility.window_passes or len(window) >= WINDOW_LISTS:
                 yield window
                 window, at_once = [], 0.0
@@ -205,6 +201,10 @@ class Decoder:
         for (place, entry), scores in zip(list(entries.items()), found, strict=True):
             if isinstance(scores, MbrError):
                 failures.append((place, scores))
+                continue
+            if scores.shape != (len(entry.listed),) or not np.isfinite(scores).all():
+                reason = f"prefilter {self.prefilter.name} gave no finite score for every candidate"
+                failures.append((place, ModelError(f"segment {entry.listed.id!r}: {reason}")))
                 continue
             kept = self.prefilter.best(scores)
             entries[place] = _Entry(entry.listed, entry.listed.take(kept), kept, scores[kept])

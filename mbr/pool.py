@@ -20,6 +20,8 @@ from mbr.strategies import Conversation, Enough, Outcome
 from mbr.utilities import MatrixUtility, PairUtility, Utility
 
 PLENTY = 2  # times the fair share
+PORTIONS = 32  # in so many a budget for all lists is spent, or in larger ones if these would be tiny
+LEAST_PORTION = 64
 
 
 def hold(
@@ -33,12 +35,13 @@ def hold(
     interrupted run wrote them down.
     """
     going = dict(talks)
-    plenty = 0.0
+    plenty, portion = 0.0, 0
     if total is not None:
         _check_total(total, list(going.values()))
         plenty = PLENTY * total / max(len(going), 1)
+        portion = max(total // PORTIONS, LEAST_PORTION)
     while going:
-        waiting = list(going.values()) if total is None else _most_needy(going.values(), total, plenty, utility)
+        waiting = list(going.values()) if total is None else _most_needy(going.values(), total, plenty, portion)
         for talk in [] if waiting else going.values():
             talk.stop()
         scores = _score(waiting, utility, log) if waiting else []
@@ -57,8 +60,8 @@ def _check_total(total: int, talks: Sequence[Talk]) -> None:
         )
 
 
-def _most_needy(talks: Iterable[Talk], passes: int, plenty: float, utility: Utility) -> list[Talk]:
-    """Those to go on, as far as their requests fit, together about one window of passes.
+def _most_needy(talks: Iterable[Talk], passes: int, plenty: float, portion: int) -> list[Talk]:
+    """Those to go on, as far as their requests fit, together about one portion of passes.
 
     First looks come first, then the largest regrets; lists that had plenty are the last, because what is hard after
     so many passes is likely to stay so, and would eat up what helps the others.
@@ -69,7 +72,7 @@ def _most_needy(talks: Iterable[Talk], passes: int, plenty: float, utility: Util
         if len(talk.asked.pairs) <= room:
             room -= len(talk.asked.pairs)
             chosen.append(talk)
-        if passes - room >= utility.window_passes:
+        if passes - room >= portion:
             break
     return chosen
 
@@ -130,6 +133,8 @@ class Talk:
             self._conversation.throw(Enough())
         except StopIteration as end:
             self.outcome = end.value
+        else:
+            raise RuntimeError("a strategy that was told to end went on asking")
 
     def answer(self, scores: NDArray[np.float32]) -> None:
         """A score that is not a number ends the conversation: it must never enter a decision."""
@@ -137,9 +142,9 @@ class Talk:
         self.passes += len(pairs)
         bad = np.flatnonzero(~np.isfinite(scores))
         if len(bad):
-            i, j = pairs[bad[0]]
+            i, j = (self.item.positions[place][0] + 1 for place in pairs[bad[0]])
             self.error = ModelError(
-                f"segment {self.item.id!r}: the utility returned {scores[bad[0]]} for candidates {i + 1} and {j + 1} "
+                f"segment {self.item.id!r}: the utility returned {scores[bad[0]]} for candidates {i} and {j} "
                 f"({len(bad)} of {len(scores)} scores are not finite); use --on-error fallback to go on without it"
             )
             return

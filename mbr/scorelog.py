@@ -18,63 +18,81 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.errors import UsageError
 from candidates.text import disk_errors
 
 Triple = tuple[str, str, str]
 Scores = NDArray[np.float32]
+HEAD = b"mbr-decode scores: "
 DIGEST, COUNT = 16, 8
 
 
 class ScoreLog:
     """The answers so far. Use it with `with`, and `remove` it when the run is complete.
 
-    With `resume`, answers of a run with the same `settings` (one line) are given again; else they are forgotten.
+    With `resume`, answers of a run with the same `settings` (one line) are given again. Answers that an interrupted run
+    has left are not lost without `resume` or `force`, and a file of somebody else's is never touched without `force`.
+    The file appears with the first answer.
     """
 
-    def __init__(self, path: Path, settings: str, *, resume: bool) -> None:
+    def __init__(self, path: Path, settings: str, *, resume: bool = False, force: bool = False) -> None:
         self._path = path
-        head = settings.replace("\n", " ").encode() + b"\n"
-        with disk_errors(path):
-            known = resume and path.exists() and _starts_with(path, head)
-            self._file: IO[bytes] = path.open("r+b" if known else "w+b")
-            if known:
-                self._file.seek(len(head))
-            else:
-                self._file.write(head)
+        self._head = HEAD + settings.replace("\n", " ").encode() + b"\n"
+        self._file: IO[bytes] | None = None
+        if not path.exists() or force:
+            path.unlink(missing_ok=True)
+            return
+        with disk_errors(path), path.open("rb") as file:
+            head = file.readline()
+        if not head.startswith(HEAD):
+            raise UsageError(f"{path} is in the way: scores of this run are to be kept there; move it or give --force")
+        if not resume:
+            raise UsageError(
+                f"{path} holds the scores of an interrupted run; give --resume to go on or --force to forget"
+            )
+        if head != self._head:
+            raise UsageError(f"{path}: the interrupted run had other settings; give --force to forget it")
+        self._file = path.open("r+b")
+        self._file.seek(len(head))
+
+    def _opened(self) -> IO[bytes]:
+        if self._file is None:
+            with disk_errors(self._path):
+                self._file = self._path.open("w+b")
+                self._file.write(self._head)
+        return self._file
 
     def score(self, triples: Sequence[Triple], compute: Callable[[Sequence[Triple]], Any]) -> Scores:
         """The scores of these pairs: as written down, or computed and written down."""
-        digest = _digest(triples)
-        size = DIGEST + COUNT + 4 * len(triples)
-        begins = self._file.tell()
-        with disk_errors(self._path):
+        about = _digest(triples) + len(triples).to_bytes(COUNT, "little")
+        size = len(about) + 4 * len(triples)
+        if self._file is not None:
+            begins = self._file.tell()
             record = self._file.read(size)
-            if len(record) == size and record[: DIGEST + COUNT] == digest + len(triples).to_bytes(COUNT, "little"):
-                return np.frombuffer(record, "<f4", offset=DIGEST + COUNT).astype(np.float32)
+            if len(record) == size and record.startswith(about):
+                return np.frombuffer(record, "<f4", offset=len(about)).astype(np.float32)
             self._file.seek(begins)
-            self._file.truncate()
+            self._file.truncate()  # a record that a kill cut off
         scores = np.asarray(compute(triples), np.float32)
         if scores.shape == (len(triples),):  # else somebody else will complain
+            file = self._opened()
             with disk_errors(self._path):
-                self._file.write(digest + len(triples).to_bytes(COUNT, "little") + scores.astype("<f4").tobytes())
-                self._file.flush()
-                os.fsync(self._file.fileno())
+                file.write(about + scores.astype("<f4").tobytes())
+                file.flush()
+                os.fsync(file.fileno())
         return scores
 
     def remove(self) -> None:
-        self._file.close()
-        self._path.unlink(missing_ok=True)
+        if self._file is not None:
+            self._file.close()
+            self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._file.close()
-
-
-def _starts_with(path: Path, head: bytes) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(head)) == head
+        if self._file is not None:
+            self._file.close()
 
 
 def _digest(triples: Sequence[Triple]) -> bytes:

@@ -40,7 +40,9 @@ MODEL_OPTIONS = ("cache_dir", "offline", "device", "dtype", "backend", "compute_
 
 def build_decoder(options: argparse.Namespace, stack: ExitStack) -> Decoder:
     """The decoder of a run; the stack closes what it holds."""
-    strategy = _strategy(options)  # a misfit is said before a model is loaded
+    # Misfits are told before a model is loaded.
+    strategy = _strategy(options)
+    _check_prefilter(options)
     return Decoder(
         _utility(options, stack),
         strategy,
@@ -63,6 +65,7 @@ def _strategy(options: argparse.Namespace) -> Strategy:
     name = options.strategy or kind.default_strategy
     strategy = get_strategy(name, budget=options.budget, tolerance=options.tolerance)
     strategy.check_fit(called, kind.relation)
+    strategy.check_total(options.budget_total)
     return strategy
 
 
@@ -76,20 +79,28 @@ def _utility(options: argparse.Namespace, stack: ExitStack) -> Utility:
     return utility
 
 
+def _check_prefilter(options: argparse.Namespace) -> None:
+    if options.prefilter is None:
+        return
+    name, _ = parse_prefilter(options.prefilter)
+    takes = () if name == "logprob" else utility_options(name)
+    if options.prefilter_model is not None and "model" not in takes:
+        raise UsageError(f"--prefilter {name} takes no model; leave out --prefilter-model")
+
+
 def _prefilter(options: argparse.Namespace, stack: ExitStack) -> Prefilter | None:
     """The first stage, on the same device as the utility."""
     if options.prefilter is None:
         return None
     name, _ = parse_prefilter(options.prefilter)
+    rules = {"weights": options.weights, "self_rule": options.self_rule, "seed": options.seed}
     if name == "logprob":
-        if options.prefilter_model is not None:
-            raise UsageError("--prefilter logprob reads what the lists hold; it takes no --prefilter-model")
-        return get_prefilter(options.prefilter)
+        return get_prefilter(options.prefilter, **rules)
     given = {key: value for key in MODEL_OPTIONS if _given(value := getattr(options, key))}
     own = {key: value for key, value in given.items() if key in utility_options(name)}
     if options.prefilter_model is not None:
         own["model"] = options.prefilter_model
-    return get_prefilter(options.prefilter, stack.enter_context(get_utility(name, **own)))
+    return get_prefilter(options.prefilter, stack.enter_context(get_utility(name, **own)), **rules)
 
 
 def _own(given: dict[str, Any], for_resume: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:

@@ -45,7 +45,8 @@ def decode_into_sink(
         settings = _settings(signature, options)
         sink = stack.enter_context(Sink(output, files.publishers, settings, resume=options.resume, force=options.force))
         if output and decoder.budget_total is not None:
-            log = ScoreLog(output.with_name(f"{output.name}.scores"), json.dumps(settings), resume=options.resume)
+            path = output.with_name(f"{output.name}.scores")
+            log = ScoreLog(path, json.dumps(settings), resume=options.resume, force=options.force)
             decoder = replace(decoder, log=stack.enter_context(log))
         bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
         sink.begin(header(options.format), *(b"" for _ in files.publishers))

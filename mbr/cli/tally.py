@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean, median
 
+import numpy as np
+
 from candidates.console import Console
 from mbr.decide import Decision
 from mbr.signature import Signature
@@ -32,8 +34,8 @@ class Tally:
             if decision.error:
                 self.failed += 1
                 console.warn(decision.error)
-            elif decision.passes and decision.candidates is not None:
-                self._candidates += len(decision.candidates)
+            elif decision.passes:
+                self._candidates += int(np.isfinite(decision.expected).sum())
                 for name, numbers in self._numbers.items():
                     if (value := getattr(decision.certainty, name)) is not None:
                         numbers.append(value)

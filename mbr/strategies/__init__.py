@@ -25,7 +25,9 @@ def get_strategy(name: str, *, budget: int | None = None, tolerance: float | Non
     if name not in STRATEGIES:
         raise UsageError(f"strategy {name!r} is unknown; expected one of {', '.join(STRATEGIES)}")
     if tolerance is not None and name not in _ADAPTIVE:
-        raise UsageError(f"a tolerance goes with strategy 'race' or 'prune'; {name!r} does not end by one")
+        raise UsageError(
+            f"a tolerance goes with strategy 'race' or 'prune'; {name!r} scores the same pairs whatever comes out"
+        )
     if name in _ADAPTIVE:
         return _ADAPTIVE[name](tolerance=tolerance, budget=budget)
     if budget is None:

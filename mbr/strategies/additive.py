@@ -13,17 +13,19 @@ Work: O(N^3) of the smallest sort, one or two inversions of an N by N matrix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mbr.decide import Certainty
-from mbr.strategies.base import Board, Floats, Outcome, Pairs, Segment
+from mbr.strategies.base import Board, Floats, Pairs, Segment
+from mbr.strategies.complete import order_bias
+from mbr.strategies.equations import equations_of
 
 DRAWS = 256  # samples of the expected utilities
 REACH = 4  # how many standard deviations a candidate may be behind and still contend
 LEAST_SPREAD = 0.02  # of the variance of the estimates is taken as real at least
+LEAST_PAIRS, MANY_PAIRS = 3, 10  # scored in both orders: to say anything of the order bias, and to trust it
 
 
 @dataclass(frozen=True)
@@ -86,15 +88,17 @@ def fit(board: Board, segment: Segment, *, shrink: bool = False) -> Fit | None:
     With `shrink`, qualities are drawn towards their mean, or towards what the segment's hints predict, as far as
     their likely spread and the noise suggest: better for candidates that met few others.
     """
-    equations = (_antisymmetric if segment.antisymmetric else _two_way)(board, segment)
+    equations = equations_of(board, segment)
     size, freedom = segment.size, equations.freedom
     if freedom < 1 or not equations.met.any(axis=1).all():
         return None
-    # Qualities are known up to a constant: without this term nothing would fix it.
-    matrix = equations.matrix + np.outer(equations.gauge, equations.gauge)
+    # Qualities are known up to a constant; this makes their sum zero.
+    matrix = equations.matrix
+    matrix[:size, :size] += 1 / size
     inverse = np.asarray(np.linalg.inv(matrix), np.float64)
+    inverse -= np.outer(equations.level, equations.level) / size
     parameters = inverse @ equations.right
-    qualities = parameters[:size] - parameters[:size].mean()
+    qualities = parameters[:size]
     noise = equations.residual(parameters) / freedom
     covariance = noise * _centred(inverse[:size, :size])
     doubt = float(covariance.trace()) / size
@@ -109,11 +113,13 @@ def fit(board: Board, segment: Segment, *, shrink: bool = False) -> Fit | None:
         inverse = np.linalg.inv(matrix + np.diag(penalty))
         parameters = centre + inverse @ (equations.right - matrix @ centre)
     expected, errors, unknown = equations.predict(parameters)
-    bias = _order_bias(board.values, board.scored) if segment.antisymmetric else None
+    bias = order_bias(board.values, board.scored) if segment.antisymmetric else None
+    if bias is not None and len(bias) < LEAST_PAIRS:
+        bias = None
     loose = noise * unknown**2
     if bias is not None:
         # What of the order bias differs from pair to pair stays in the scores that were made in one order only.
-        by_chance = min(float(bias.var()), noise)
+        by_chance = min(float(bias.var(ddof=1)), noise)
         loose += by_chance * np.where(board.scored != board.scored.T, segment.shares(), 0) ** 2
     return Fit(
         expected,
@@ -129,21 +135,12 @@ def fit(board: Board, segment: Segment, *, shrink: bool = False) -> Fit | None:
     )
 
 
-def expected_regret(found: Fit, choice: int, draw: np.random.Generator) -> tuple[float, int]:
-    """What the choice may lose, as a share of best minus mean, and how many candidates may still be the best."""
-    contenders = found.contenders()
-    places = np.union1d(contenders, [choice])
-    samples = found.sample(places, draw)
-    loss = float((samples.max(axis=1) - samples[:, np.searchsorted(places, choice)]).mean())
-    return share_of_range(loss, found.expected, int(found.expected.argmax())), len(contenders)
-
-
-def share_of_range(loss: float, expected: Floats, best: int) -> float:
-    """A loss as a share of best minus mean."""
-    stake = float(expected[best] - expected.mean())
-    if stake > 0:
-        return loss / stake
-    return np.inf if loss > 0 else 0.0
+def expected_regret(found: Fit, places: Pairs, samples: Floats, choice: int) -> float:
+    """What a choice may lose, as a share of best minus mean, by samples of what these candidates may be worth."""
+    best = samples.max(axis=1)
+    loss = float((best - samples[:, np.searchsorted(places, choice)]).mean())
+    stake = float(best.mean() - found.expected.mean())
+    return loss / stake if stake > 0 else 0.0
 
 
 def certainty_of(board: Board, segment: Segment, choice: int, draw: np.random.Generator) -> Certainty:
@@ -154,8 +151,10 @@ def certainty_of(board: Board, segment: Segment, choice: int, draw: np.random.Ge
     found = fit(board, segment, shrink=True)
     if found is None:
         return Certainty() if _complete(board, segment) else Certainty(None, None)
-    regret, contenders = expected_regret(found, choice, draw)
-    return Certainty(regret, contenders, *ratios(found))
+    contenders = found.contenders()
+    places = np.union1d(contenders, [choice])
+    regret = expected_regret(found, places, found.sample(places, draw), choice)
+    return Certainty(regret, len(contenders), *ratios(found))
 
 
 def _complete(board: Board, segment: Segment) -> bool:
@@ -165,52 +164,17 @@ def _complete(board: Board, segment: Segment) -> bool:
 
 
 def ratios(found: Fit) -> tuple[float | None, float | None]:
-    """rho and tau from some of the scores."""
+    """rho and tau from some of the scores.
+
+    Where few pairs were scored in both orders, rho includes what of the order bias differs from pair to pair.
+    """
     if found.spread <= 0:
         return None, None
     differences = 2 * found.spread
     bias = found.order_bias
-    by_chance = 0.0 if bias is None else float(bias.var())
+    by_chance = float(bias.var(ddof=1)) if bias is not None and len(bias) >= MANY_PAIRS else 0.0
     tau = None if bias is None else float(np.sqrt((bias**2).mean() / differences))
     return float(np.sqrt(max(found.noise - by_chance, 0) / differences)), tau
-
-
-def with_diagnostics(outcome: Outcome, segment: Segment) -> Outcome:
-    """An outcome that has all scores, with its rho, and its tau where both orders were scored."""
-    size = segment.size
-    off = ~np.eye(size, dtype=np.bool_)
-    values = outcome.values.astype(np.float64)
-    if segment.antisymmetric:
-        values = (values - values.T) / 2
-        qualities = values.mean(axis=1)
-        additive = qualities[:, None] - qualities
-    elif size < 3:
-        return outcome
-    else:
-        values = np.where(off, values, 0)
-        qualities, references = (_round_robin(one) for one in (values, values.T))
-        additive = qualities[:, None] + references + values.sum() / (size * (size - 1))
-    differences = float(((qualities[:, None] - qualities)[off] ** 2).mean())
-    if differences == 0:
-        return outcome
-    rho = float(np.sqrt(((values - additive)[off] ** 2).mean() / differences))
-    bias = _order_bias(outcome.values, outcome.scored) if segment.antisymmetric else None
-    tau = None if bias is None else float(np.sqrt((bias**2).mean() / differences))
-    return replace(outcome, certainty=Certainty(rho=rho, tau=tau))
-
-
-def _order_bias(values: NDArray[np.floating], scored: NDArray[np.bool_]) -> Floats | None:
-    """Half the sum of both orders of a pair, where both were scored; exactly antisymmetric ones would give 0."""
-    first, second = np.nonzero(np.triu(scored & scored.T, 1))
-    return (values[first, second].astype(np.float64) + values[second, first]) / 2 if len(first) else None
-
-
-def _round_robin(values: Floats) -> Floats:
-    """Row effects of a matrix without its diagonal (which is 0 here), by least squares, centred."""
-    size = len(values)
-    rows, columns = values.sum(axis=1), values.sum(axis=0)
-    effects = (size - 1) * rows + columns
-    return np.asarray((effects - effects.mean()) / (size * (size - 2)))
 
 
 def _centred(matrix: Floats) -> Floats:
@@ -231,117 +195,8 @@ def _likely_spread(qualities: Floats, covariance: Floats) -> float:
 
 def _regression(hints: Floats, qualities: Floats) -> Floats:
     """What the hints say about the qualities, linearly; nothing where the hints are all the same."""
-    deviations = hints - hints.mean()
+    largest = float(np.abs(hints).max())
+    scaled = hints / largest if largest > 0 else hints  # they may be huge
+    deviations = scaled - scaled.mean()
     total = float(deviations @ deviations)
     return np.asarray(deviations * float(deviations @ qualities) / total) if total > 0 else np.zeros(len(hints))
-
-
-@dataclass(frozen=True)
-class _Antisymmetric:
-    """Normal equations of u(i, j) = q_i - q_j + c * (who came first)."""
-
-    met: NDArray[np.bool_]
-    values: Floats
-    first: Floats  # [N, N]: 1 where i came first, -1 where second, 0 where both or never
-    shares: Floats
-
-    @property
-    def freedom(self) -> int:
-        return int(self.met.sum()) // 2 - len(self.met) + 1 - int(self.first.any())
-
-    @property
-    def gauge(self) -> Floats:
-        return np.full(len(self.met), len(self.met) ** -0.5)
-
-    @property
-    def matrix(self) -> Floats:
-        """The graph's Laplacian, less what the constant of order explains."""
-        laplacian = np.diag(self.met.sum(axis=1)) - self.met.astype(np.float64)
-        slots = self.first.sum(axis=1)
-        return np.asarray(laplacian - np.outer(slots, slots) / self._ordered)
-
-    @property
-    def right(self) -> Floats:
-        slots = self.first.sum(axis=1)
-        return np.asarray(self.values.sum(axis=1) - slots * (self.first * self.values).sum() / 2 / self._ordered)
-
-    @property
-    def _ordered(self) -> float:
-        return max(float((self.first**2).sum()) / 2, 1.0)
-
-    def residual(self, qualities: Floats) -> float:
-        """Sum of squares."""
-        rest = (self.values - qualities[:, None] + qualities) * self.met
-        rest -= self.first * (self.first * rest).sum() / 2 / self._ordered
-        return float((rest**2).sum()) / 2
-
-    def predict(self, qualities: Floats) -> tuple[Floats, Floats, Floats]:
-        differences = qualities[:, None] - qualities
-        expected = (self.shares * np.where(self.met, self.values, differences)).sum(axis=1)
-        unknown = np.where(self.met, 0, self.shares)
-        np.fill_diagonal(unknown, 0)
-        return expected, np.diag(unknown.sum(axis=1)) - unknown, unknown
-
-
-def _antisymmetric(board: Board, segment: Segment) -> _Antisymmetric:
-    scored = board.scored
-    met = scored | scored.T
-    values = (board.values.astype(np.float64) - board.values.T) / 2
-    return _Antisymmetric(met, values, scored.astype(np.float64) - scored.T, segment.shares())
-
-
-@dataclass(frozen=True)
-class _TwoWay:
-    """Normal equations of u(i, j) = a_i + c_j, for the pseudo-references that were used."""
-
-    met: NDArray[np.bool_]
-    values: Floats  # 0 where not met
-    used: Pairs
-    shares: Floats
-    own: NDArray[np.bool_]
-    diagonal: Floats
-
-    @property
-    def freedom(self) -> int:
-        return int(self.met.sum()) - len(self.met) - len(self.used) + 1
-
-    @property
-    def gauge(self) -> Floats:
-        signs = np.concatenate([np.ones(len(self.met)), -np.ones(len(self.used))])
-        return np.asarray(signs / len(signs) ** 0.5)
-
-    @property
-    def matrix(self) -> Floats:
-        table = self.met[:, self.used].astype(np.float64)
-        return np.block([[np.diag(table.sum(axis=1)), table], [table.T, np.diag(table.sum(axis=0))]])
-
-    @property
-    def right(self) -> Floats:
-        return np.concatenate([self.values.sum(axis=1), self.values[:, self.used].sum(axis=0)])
-
-    def _additive(self, parameters: Floats) -> Floats:
-        size = len(self.met)
-        references = np.full(size, parameters[size:].mean())
-        references[self.used] = parameters[size:]
-        return np.asarray(parameters[:size, None] + references)
-
-    def residual(self, parameters: Floats) -> float:
-        """Sum of squares."""
-        return float((((self.values - self._additive(parameters)) * self.met) ** 2).sum())
-
-    def predict(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
-        """References nobody met are the same for all, so what they are worth is left out of the errors."""
-        known = self.met | np.diag(self.own)
-        values = self.values + np.diag(self.diagonal)
-        expected = (self.shares * np.where(known, values, self._additive(parameters))).sum(axis=1)
-        unknown = np.where(known, 0, self.shares)
-        return expected, np.hstack([np.diag(unknown.sum(axis=1)), unknown[:, self.used]]), unknown
-
-
-def _two_way(board: Board, segment: Segment) -> _TwoWay:
-    own = board.scored.diagonal().copy()
-    met = board.scored.copy()
-    np.fill_diagonal(met, False)
-    values = np.where(met, board.values, 0).astype(np.float64)
-    diagonal = np.where(own, board.values.diagonal(), 0).astype(np.float64)
-    return _TwoWay(met, values, np.flatnonzero(met.any(axis=0)), segment.shares(), own, diagonal)

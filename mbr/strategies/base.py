@@ -16,6 +16,7 @@ Whoever holds the conversation may end it early by throwing `Enough` into it ins
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,6 +29,9 @@ from mbr.matrix import Relation
 Pairs = NDArray[np.intp]
 Scores = NDArray[np.float32]
 Floats = NDArray[np.float64]
+
+TOLERANCE = 0.01  # where none is given
+REVERSED = 0.02  # share of the passes that score a pair again in the other order, to measure the order bias
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,16 @@ class Strategy:
     anytime: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)
 
+    def check_total(self, budget: int | None) -> None:
+        """Whether a budget for all lists makes sense."""
+        if budget is not None and budget < 1:
+            raise UsageError(f"a budget of {budget} passes in all decides nothing; expected a positive number")
+        if budget is not None and not (self.adaptive and self.anytime):
+            raise UsageError(
+                f"a budget for all lists goes with strategy 'race' or 'prune'; {self.name!r} spends the same on every "
+                "list of a size"
+            )
+
     def check_fit(self, utility: str, relation: Relation) -> None:
         if self.needs_antisymmetry and relation != "antisymmetric":
             instead = "halving" if self.name == "race" else "full"
@@ -147,8 +161,8 @@ class Board:
     """
 
     def __init__(self, segment: Segment) -> None:
-        self.values = np.zeros((segment.size, segment.size), np.float32)
-        self.scored = np.zeros((segment.size, segment.size), np.bool_)
+        self.values: Scores = np.zeros((segment.size, segment.size), np.float32)
+        self.scored: NDArray[np.bool_] = np.zeros((segment.size, segment.size), np.bool_)
         self._antisymmetric = segment.antisymmetric
 
     def write(self, pairs: Pairs, scores: Scores) -> None:
@@ -158,6 +172,18 @@ class Board:
         if self._antisymmetric:
             open_ = ~self.scored[second, first]
             self.values[second[open_], first[open_]] = -scores[open_]
+
+    def take(self, places: Pairs) -> Board:
+        """Some of the candidates, in this order."""
+        other = copy(self)
+        other.values, other.scored = self.values[np.ix_(places, places)], self.scored[np.ix_(places, places)]
+        return other
+
+
+def all_passes(size: int, diagonal: int, relation: Relation) -> int:
+    """What it takes to score every pair, in one order where the other follows from it."""
+    pairs = size * (size - 1)
+    return pairs // 2 if relation == "antisymmetric" else pairs + diagonal
 
 
 def check_budget(budget: int | None) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from mbr.matrix import Relation
-from mbr.strategies.additive import with_diagnostics
 from mbr.strategies.base import Ask, Board, Conversation, Outcome, Pairs, Segment, Strategy
+from mbr.strategies.complete import with_diagnostics
 
 
 def all_pairs(segment: Segment) -> Pairs:

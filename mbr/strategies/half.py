@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from mbr.matrix import Relation
-from mbr.strategies.additive import with_diagnostics
 from mbr.strategies.base import Ask, Board, Conversation, Outcome, Pairs, Segment, Strategy
+from mbr.strategies.complete import with_diagnostics
 
 
 def talk_half(segment: Segment) -> Conversation:

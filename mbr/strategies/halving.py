@@ -14,9 +14,19 @@ from functools import partial
 import numpy as np
 
 from mbr.matrix import Relation
-from mbr.strategies.base import Ask, Conversation, Enough, Pairs, Segment, Strategy, check_budget
+from mbr.strategies.base import (
+    REVERSED,
+    Ask,
+    Conversation,
+    Enough,
+    Pairs,
+    Segment,
+    Strategy,
+    all_passes,
+    check_budget,
+)
 from mbr.strategies.half import talk_balanced
-from mbr.strategies.references import REVERSED, Sheet
+from mbr.strategies.references import Sheet
 
 PASSES_PER_CANDIDATE = 10  # the default budget
 
@@ -37,9 +47,7 @@ def halving(budget: int | None = None) -> Strategy:
 
 
 def passes_halving(size: int, diagonal: int, relation: Relation, *, budget: int | None) -> int:
-    pairs = size * (size - 1)
-    everything = pairs // 2 if relation == "antisymmetric" else pairs + diagonal
-    return min(PASSES_PER_CANDIDATE * size if budget is None else budget, everything)
+    return min(PASSES_PER_CANDIDATE * size if budget is None else budget, all_passes(size, diagonal, relation))
 
 
 def rounds_of(size: int) -> int:

@@ -13,6 +13,8 @@ import numpy as np
 
 from mbr.matrix import Relation
 from mbr.strategies.base import (
+    REVERSED,
+    TOLERANCE,
     Ask,
     Conversation,
     Enough,
@@ -20,13 +22,13 @@ from mbr.strategies.base import (
     Pairs,
     Segment,
     Strategy,
+    all_passes,
     check_budget,
     check_tolerance,
 )
 from mbr.strategies.half import talk_balanced
-from mbr.strategies.references import REVERSED, Sheet
+from mbr.strategies.references import Sheet
 
-TOLERANCE = 0.01
 FIRST_STEP = 8
 DRAWS = 500
 
@@ -50,8 +52,7 @@ def pruning(tolerance: float | None = None, budget: int | None = None) -> Strate
 
 
 def passes_prune(size: int, diagonal: int, relation: Relation, *, budget: int | None) -> int:
-    pairs = size * (size - 1)
-    everything = pairs // 2 if relation == "antisymmetric" else pairs + diagonal
+    everything = all_passes(size, diagonal, relation)
     return everything if budget is None else min(budget, everything)
 
 

@@ -18,12 +18,15 @@ import numpy as np
 
 from mbr.decide import Certainty
 from mbr.matrix import Relation
-from mbr.strategies.additive import Fit, fit, ratios, share_of_range
+from mbr.strategies.additive import expected_regret, fit, ratios
 from mbr.strategies.base import (
+    REVERSED,
+    TOLERANCE,
     Ask,
     Board,
     Conversation,
     Enough,
+    Floats,
     Outcome,
     Pairs,
     Scores,
@@ -34,9 +37,7 @@ from mbr.strategies.base import (
 )
 from mbr.strategies.halving import talk_halving
 
-TOLERANCE = 0.01
 PASSES_PER_CANDIDATE = 20  # the default budget
-REVERSED = 0.02  # share of the pairs scored in both orders
 RELIABLE = 0.6  # share of the estimates' variance that should be real before contenders are looked for
 MORE_CYCLES = 12  # at most, to get there
 SCREEN = 0.4  # at most this share of the budget
@@ -53,7 +54,7 @@ def racing(tolerance: float | None = None, budget: int | None = None) -> Strateg
         "until the expected regret is below a tolerance",
         partial(talk_race, tolerance=tolerance, budget=budget),
         partial(passes_race, budget=budget),
-        rounds=lambda size: 2 * PASSES_PER_CANDIDATE,
+        rounds=lambda size: 2 * passes_race(size, 0, "antisymmetric", budget=budget) // size,
         needs_antisymmetry=True,
         uses_seed=True,
         adaptive=True,
@@ -104,28 +105,31 @@ class _Race:
         self._slots = np.zeros(segment.size, np.intp)  # how much more often first than second
         self._twice: set[tuple[int, int]] = set()
         self._cycles = 0
-        self._fit: Fit | None = None
+        self._expected: Floats | None = None
+        self._certainty = Certainty(None, None)
+        self._reliable = True
         self._contenders = np.arange(segment.size)
         self._winners = self._contenders  # of samples of what the truth may be
 
     def take_in(self, asked: Pairs, scores: Scores) -> None:
+        """Estimate everybody anew, and who may be the best."""
         self._board.write(asked, scores)
-        self._fit = found = fit(self._board, self._segment, shrink=self._segment.hints is not None)
+        found = fit(self._board, self._segment, shrink=self._segment.hints is not None)
         if found is None:
             return
         best = int(found.expected.argmax())
         self._contenders = found.contenders()
         samples = found.sample(self._contenders, self._draw)
         self._winners = self._contenders[samples.argmax(axis=1)]
-        losses = samples.max(axis=1) - samples[:, np.searchsorted(self._contenders, best)]
-        self.regret = share_of_range(float(losses.mean()), found.expected, best)
+        self.regret = expected_regret(found, self._contenders, samples, best)
+        self._expected = found.expected
+        self._certainty = Certainty(self.regret, len(self._contenders), *ratios(found))
+        self._reliable = found.spread >= RELIABLE * (found.spread + found.doubt)
 
     @property
     def blurred(self) -> bool:
         """Whether the estimates are mostly noise, and more cycles may help."""
-        if self._fit is None or self._cycles > MORE_CYCLES or len(self._pairs) > self._screen:
-            return False
-        return self._fit.spread < RELIABLE * (self._fit.spread + self._fit.doubt)
+        return not self._reliable and self._cycles <= MORE_CYCLES and len(self._pairs) <= self._screen
 
     def next_pairs(self) -> Pairs:
         """Whom to compare next; nobody where the budget is spent or all who matter have met."""
@@ -145,9 +149,8 @@ class _Race:
         """In the order that `back` leads to."""
         places = np.ix_(back, back)
         values, scored = self._board.values[places], self._board.scored[places]
-        if self._fit is not None:
-            expected = self._fit.expected[back]
-            certainty = Certainty(self.regret, len(self._contenders), *ratios(self._fit))
+        if self._expected is not None:
+            expected, certainty = self._expected[back], self._certainty
         else:  # few pairs in all: everybody has met everybody, or no estimate goes beyond the scores
             met = scored | scored.T
             shares = self._segment.shares()[places]
@@ -155,7 +158,7 @@ class _Race:
             certainty = Certainty()
             if met.sum() < len(met) * (len(met) - 1):
                 expected /= np.where(met, shares, 0).sum(axis=1)
-                certainty = Certainty(None, None)
+                certainty = self._certainty
         return Outcome(values, scored, expected, tuple(np.argsort(-expected, kind="stable").tolist()), certainty)
 
     def _plan_cycle(self) -> None:
@@ -183,8 +186,10 @@ class _Race:
     def _plan_meetings(self) -> None:
         """The likely winners against random opponents they have not met; half as many meetings as candidates."""
         wanted = max(self._segment.size // 2, 1)
-        players, meetings = np.unique(self._draw.choice(self._winners, wanted), return_counts=True)
-        if self._met[players].all():  # then the other contenders; and to the bitter end, everybody
+        winners = self._winners[~self._met[self._winners].all(axis=1)]
+        if len(winners):
+            players, meetings = np.unique(self._draw.choice(winners, wanted), return_counts=True)
+        else:  # the other contenders; and to the bitter end, everybody
             rest = self._contenders
             if self.to_the_end and self._met[rest].all():
                 rest = np.arange(self._segment.size)

@@ -18,8 +18,6 @@ from mbr.decide import Certainty
 from mbr.strategies.additive import certainty_of
 from mbr.strategies.base import Board, Floats, Outcome, Pairs, Scores, Segment
 
-REVERSED = 0.02  # share of the passes that score a pair again in the other order, to measure the order bias
-
 
 def counted_weights(weights: Floats, draws: Floats, used: int) -> tuple[Pairs, Floats]:
     """The references in their order [N], and what each of the first `used` counts."""
@@ -119,7 +117,7 @@ class Sheet:
     def settle(self, candidates: Pairs, number: int) -> None:
         """Estimates of these from all they met, at the end of a round; NaN for the only reference of no relation."""
         weights, own = self._segment.weights, self._segment.own_weights[candidates]
-        others = weights.sum() - weights[candidates]
+        others = np.where(np.arange(len(weights)) == candidates[:, None], 0, weights).sum(axis=1)
         values, shares, divisors = self.compare(candidates)
         whole = divisors.sum(axis=1)
         means = np.divide((values * shares).sum(axis=1), whole, out=np.full(len(candidates), np.nan), where=whole > 0)
@@ -150,5 +148,7 @@ class Sheet:
 
     def certainty(self) -> Certainty:
         """How sure the one that leads now is."""
+        order = self._segment.order  # so that the order of the list does not matter
         draw = np.random.default_rng(int(self._segment.draws.min() * 2**52))
-        return certainty_of(self.board, self._segment, int(self.ranking()[0]), draw)
+        choice = int(np.argsort(order)[self.ranking()[0]])
+        return certainty_of(self.board.take(order), self._segment.take(order), choice, draw)

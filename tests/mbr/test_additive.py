@@ -68,8 +68,8 @@ def plain_antisymmetric(values: np.ndarray, pairs: np.ndarray, segment: Segment)
                 unknown[i, j] = shares[i, j]
     loose = noise * unknown**2
     twice = [(i, j) for i, j in scored if i < j and (j, i) in scored]
-    if twice:
-        bias = np.var([(scored[i, j] + scored[j, i]) / 2 for i, j in twice])
+    if len(twice) >= 3:
+        bias = np.var([(scored[i, j] + scored[j, i]) / 2 for i, j in twice], ddof=1)
         for i, j in scored:
             if (j, i) not in scored:
                 loose[i, j] += min(bias, noise) * shares[i, j] ** 2
@@ -296,3 +296,40 @@ def test_the_regret_is_a_share_of_the_best_even_where_the_choice_is_no_better_th
             found = replay(values, get_strategy(name, budget=budget), segment_of(values, seed)).outcome.certainty
             assert found.estimated_regret is not None
             assert found.estimated_regret < 10
+
+
+@pytest.mark.parametrize("shift", [-200.0, 100.0])
+@pytest.mark.parametrize("name", ["halving", "prune"])
+def test_a_constant_added_to_a_utility_changes_nothing(name: str, shift: float) -> None:
+    draw = np.random.default_rng(5)
+    values = draw.normal(size=(60, 1)) + draw.normal(size=60) + 3 * draw.normal(size=(60, 60)) + 50
+    strategy = get_strategy(name, budget=300)
+    before, after = (replay(v, strategy, segment_of(v, 1, "none")).outcome for v in (values, values + shift))
+    assert before.certainty.estimated_regret is not None
+    assert 0.001 < before.certainty.estimated_regret < 1
+    assert before.ranking == after.ranking
+    assert after.certainty.estimated_regret == pytest.approx(before.certainty.estimated_regret, rel=1e-2)
+    assert after.certainty.rho == pytest.approx(before.certainty.rho, rel=1e-2)
+
+
+@pytest.mark.parametrize("name", ["halving", "prune", "race"])
+def test_the_certainty_does_not_depend_on_the_order_of_the_list(name: str) -> None:
+    values = structured(4, 50, rho=1)
+    segment = segment_of(values, 9)
+    places = np.random.default_rng(1).permutation(50)
+    strategy = get_strategy(name, budget=200)
+    one = replay(values, strategy, segment).outcome.certainty
+    other = replay(values[np.ix_(places, places)], strategy, segment.take(places)).outcome.certainty
+    assert one.estimated_regret == pytest.approx(other.estimated_regret, rel=1e-6)
+    assert one.contenders == other.contenders
+
+
+@pytest.mark.parametrize("name", ["halving", "prune", "race"])
+def test_one_candidate_may_hold_nearly_all_the_weight(name: str) -> None:
+    values = structured(2, 30)
+    weights = np.full(30, 1e-17)
+    weights[3] = 1.0
+    outcome = replay(values, get_strategy(name, budget=100), segment_of(values, 1, weights=weights)).outcome
+    assert outcome.ranking is not None
+    assert outcome.expected is not None
+    assert np.isfinite(outcome.expected[list(outcome.ranking)]).all()

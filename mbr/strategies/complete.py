@@ -1,0 +1,49 @@
+"""What a complete matrix says of its utility: rho and tau, exactly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbr.decide import Certainty
+from mbr.strategies.base import Floats, Outcome, Segment
+
+
+def with_diagnostics(outcome: Outcome, segment: Segment) -> Outcome:
+    """An outcome that has all scores, with its rho, and its tau where both orders were scored."""
+    size = segment.size
+    off = ~np.eye(size, dtype=np.bool_)
+    values = outcome.values.astype(np.float64)
+    if segment.antisymmetric:
+        values = (values - values.T) / 2
+        qualities = values.mean(axis=1)
+        additive = qualities[:, None] - qualities
+    elif size < 3:
+        return outcome
+    else:
+        values = np.where(off, values, 0)
+        qualities, references = (_round_robin(one) for one in (values, values.T))
+        additive = qualities[:, None] + references + values.sum() / (size * (size - 1))
+    differences = float(((qualities[:, None] - qualities)[off] ** 2).mean())
+    if differences == 0:
+        return outcome
+    rho = float(np.sqrt(((values - additive)[off] ** 2).mean() / differences))
+    bias = order_bias(outcome.values, outcome.scored) if segment.antisymmetric else None
+    tau = None if bias is None else float(np.sqrt((bias**2).mean() / differences))
+    return replace(outcome, certainty=Certainty(rho=rho, tau=tau))
+
+
+def order_bias(values: NDArray[np.floating], scored: NDArray[np.bool_]) -> Floats | None:
+    """Half the sum of both orders of a pair, where both were scored; exactly antisymmetric ones would give 0."""
+    first, second = np.nonzero(np.triu(scored & scored.T, 1))
+    return (values[first, second].astype(np.float64) + values[second, first]) / 2 if len(first) else None
+
+
+def _round_robin(values: Floats) -> Floats:
+    """Row effects of a matrix without its diagonal (which is 0 here), by least squares, centred."""
+    size = len(values)
+    rows, columns = values.sum(axis=1), values.sum(axis=0)
+    effects = (size - 1) * rows + columns
+    return np.asarray((effects - effects.mean()) / (size * (size - 2)))

@@ -1,0 +1,123 @@
+"""The normal equations of the additive model: what least squares needs to know of the scored pairs.
+
+`Difference` is for antisymmetric utilities, `TwoWay` for all others. The first N parameters are the qualities of the
+candidates; met [N, N] says whose scores are known, values [N, N] holds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbr.strategies.base import Board, Floats, Pairs, Segment
+
+
+def equations_of(board: Board, segment: Segment) -> Difference | TwoWay:
+    scored, shares = board.scored, segment.shares()
+    if segment.antisymmetric:
+        values = (board.values.astype(np.float64) - board.values.T) / 2
+        return Difference(scored | scored.T, values, scored.astype(np.float64) - scored.T, shares)
+    own = scored.diagonal().copy()
+    met = scored.copy()
+    np.fill_diagonal(met, False)
+    values = np.where(met, board.values, 0).astype(np.float64)
+    diagonal = np.where(own, board.values.diagonal(), 0).astype(np.float64)
+    return TwoWay(met, values, np.flatnonzero(met.any(axis=0)), shares, own, diagonal)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Normal equations of u(i, j) = q_i - q_j + c * (who came first)."""
+
+    met: NDArray[np.bool_]
+    values: Floats
+    first: Floats  # [N, N]: 1 where i came first, -1 where second, 0 where both or never
+    shares: Floats
+
+    @property
+    def freedom(self) -> int:
+        return int(self.met.sum()) // 2 - len(self.met) + 1 - int(self.first.any())
+
+    @property
+    def level(self) -> Floats:
+        """What may be added to the parameters without a change: a constant to all qualities."""
+        return np.ones(len(self.met))
+
+    @property
+    def matrix(self) -> Floats:
+        """The graph's Laplacian, less what the constant of order explains."""
+        laplacian = np.diag(self.met.sum(axis=1)) - self.met.astype(np.float64)
+        slots = self.first.sum(axis=1)
+        return np.asarray(laplacian - np.outer(slots, slots) / self._ordered)
+
+    @property
+    def right(self) -> Floats:
+        slots = self.first.sum(axis=1)
+        return np.asarray(self.values.sum(axis=1) - slots * (self.first * self.values).sum() / 2 / self._ordered)
+
+    @property
+    def _ordered(self) -> float:
+        return max(float((self.first**2).sum()) / 2, 1.0)
+
+    def residual(self, qualities: Floats) -> float:
+        """Sum of squares."""
+        rest = (self.values - qualities[:, None] + qualities) * self.met
+        rest -= self.first * (self.first * rest).sum() / 2 / self._ordered
+        return float((rest**2).sum()) / 2
+
+    def predict(self, qualities: Floats) -> tuple[Floats, Floats, Floats]:
+        differences = qualities[:, None] - qualities
+        expected = (self.shares * np.where(self.met, self.values, differences)).sum(axis=1)
+        unknown = np.where(self.met, 0, self.shares)
+        np.fill_diagonal(unknown, 0)
+        return expected, np.diag(unknown.sum(axis=1)) - unknown, unknown
+
+
+@dataclass(frozen=True)
+class TwoWay:
+    """Normal equations of u(i, j) = a_i + c_j, for the pseudo-references that were used."""
+
+    met: NDArray[np.bool_]
+    values: Floats  # 0 where not met
+    used: Pairs
+    shares: Floats
+    own: NDArray[np.bool_]
+    diagonal: Floats
+
+    @property
+    def freedom(self) -> int:
+        return int(self.met.sum()) - len(self.met) - len(self.used) + 1
+
+    @property
+    def level(self) -> Floats:
+        """What may be added to the parameters without a change: a constant moved from references to qualities."""
+        return np.concatenate([np.ones(len(self.met)), -np.ones(len(self.used))])
+
+    @property
+    def matrix(self) -> Floats:
+        table = self.met[:, self.used].astype(np.float64)
+        return np.block([[np.diag(table.sum(axis=1)), table], [table.T, np.diag(table.sum(axis=0))]])
+
+    @property
+    def right(self) -> Floats:
+        return np.concatenate([self.values.sum(axis=1), self.values[:, self.used].sum(axis=0)])
+
+    def _additive(self, parameters: Floats) -> Floats:
+        size = len(self.met)
+        references = np.full(size, parameters[size:].mean())
+        references[self.used] = parameters[size:]
+        return np.asarray(parameters[:size, None] + references)
+
+    def residual(self, parameters: Floats) -> float:
+        """Sum of squares."""
+        return float((((self.values - self._additive(parameters)) * self.met) ** 2).sum())
+
+    def predict(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
+        """References nobody met are the same for all, so what they are worth is left out of the errors."""
+        known = self.met | np.diag(self.own)
+        values = self.values + np.diag(self.diagonal)
+        expected = (self.shares * np.where(known, values, self._additive(parameters))).sum(axis=1)
+        unknown = np.where(known, 0, self.shares)
+        return expected, np.hstack([np.diag(unknown.sum(axis=1)), unknown[:, self.used]]), unknown
