@@ -57,7 +57,10 @@ class Tally:
         console.info(str(signature))
 
     def _report_certainty(self, console: Console) -> None:
-        """Means of regret and contenders, medians of rho and tau, as far as they are known."""
+        """Means of regret and contenders, median of rho, root mean square of tau, as far as they are known.
+
+        tau rests on few pairs of each list, so a median of it would be too small.
+        """
         known: dict[str, float] = {}
         words = []
         if regrets := self._numbers["estimated_regret"]:
@@ -69,9 +72,11 @@ class Tally:
         if contenders := self._numbers["contenders"]:
             known["contenders"] = fmean(contenders)
             words.append(f"{fmean(contenders):.1f} contenders left")
-        for name in ("rho", "tau"):
-            if values := self._numbers[name]:
-                known[name] = median(values)
-                words.append(f"{name} {median(values):.2f}")
+        if values := self._numbers["rho"]:
+            known["rho"] = median(values)
+            words.append(f"rho {known['rho']:.2f}")
+        if values := self._numbers["tau"]:
+            known["tau"] = fmean(value**2 for value in values) ** 0.5
+            words.append(f"tau {known['tau']:.2f}")
         if words:
             console.info("; ".join(words), **{name: round(value, 6) for name, value in known.items()})

@@ -25,7 +25,7 @@ from mbr.strategies.equations import equations_of
 DRAWS = 256  # samples of the expected utilities
 REACH = 4  # how many standard deviations a candidate may be behind and still contend
 LEAST_SPREAD = 0.02  # of the variance of the estimates is taken as real at least
-LEAST_PAIRS, MANY_PAIRS = 3, 10  # scored in both orders: to say anything of the order bias, and to trust it
+LEAST_PAIRS, MANY_PAIRS = 3, 10  # scored in both orders: to guess how the order bias varies, and to know it
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,8 @@ def fit(board: Board, segment: Segment, *, shrink: bool = False) -> Fit | None:
         parameters = centre + inverse @ (equations.right - matrix @ centre)
     expected, errors, unknown = equations.predict(parameters)
     bias = order_bias(board.values, board.scored) if segment.antisymmetric else None
-    if bias is not None and len(bias) < LEAST_PAIRS:
-        bias = None
     loose = noise * unknown**2
-    if bias is not None:
+    if bias is not None and len(bias) >= LEAST_PAIRS:
         # What of the order bias differs from pair to pair stays in the scores that were made in one order only.
         by_chance = min(float(bias.var(ddof=1)), noise)
         loose += by_chance * np.where(board.scored != board.scored.T, segment.shares(), 0) ** 2

@@ -186,6 +186,11 @@ def all_passes(size: int, diagonal: int, relation: Relation) -> int:
     return pairs // 2 if relation == "antisymmetric" else pairs + diagonal
 
 
+def reversals(pairs: int) -> int:
+    """How many of so many pairs are scored in both orders: one at least, unless there are next to none."""
+    return max(int(REVERSED * pairs), int(pairs >= 10))
+
+
 def check_budget(budget: int | None) -> None:
     if budget is not None and budget < 1:
         raise UsageError(f"a budget of {budget} passes decides nothing; expected a positive number")

@@ -13,7 +13,6 @@ import numpy as np
 
 from mbr.matrix import Relation
 from mbr.strategies.base import (
-    REVERSED,
     TOLERANCE,
     Ask,
     Conversation,
@@ -25,6 +24,7 @@ from mbr.strategies.base import (
     all_passes,
     check_budget,
     check_tolerance,
+    reversals,
 )
 from mbr.strategies.half import talk_balanced
 from mbr.strategies.references import Sheet
@@ -77,7 +77,7 @@ def talk_prune(segment: Segment, *, tolerance: float, budget: int | None) -> Con
         while sheet.used < target and (passes := sheet.plan_reference(alive, left)) is not None:
             left -= passes
         if number == 1 and segment.antisymmetric:
-            left -= sheet.plan_reversals(min(int(REVERSED * len(sheet.pairs())), left))
+            left -= sheet.plan_reversals(min(reversals(len(sheet.pairs())), left))
         if len(pairs := sheet.pairs()):
             try:
                 sheet.fill((yield Ask(pairs, regret)))

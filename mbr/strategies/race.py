@@ -20,7 +20,6 @@ from mbr.decide import Certainty
 from mbr.matrix import Relation
 from mbr.strategies.additive import expected_regret, fit, ratios
 from mbr.strategies.base import (
-    REVERSED,
     TOLERANCE,
     Ask,
     Board,
@@ -34,6 +33,7 @@ from mbr.strategies.base import (
     Strategy,
     check_budget,
     check_tolerance,
+    reversals,
 )
 from mbr.strategies.halving import talk_halving
 
@@ -65,7 +65,7 @@ def racing(tolerance: float | None = None, budget: int | None = None) -> Strateg
 
 def passes_race(size: int, diagonal: int, relation: Relation, *, budget: int | None) -> int:
     pairs = size * (size - 1) // 2
-    return min(PASSES_PER_CANDIDATE * size if budget is None else budget, pairs + int(REVERSED * pairs))
+    return min(PASSES_PER_CANDIDATE * size if budget is None else budget, pairs + reversals(pairs))
 
 
 def talk_race(segment: Segment, *, tolerance: float, budget: int | None) -> Conversation:
@@ -221,7 +221,7 @@ class _Race:
     def _plan_reversals(self) -> list[tuple[int, int]]:
         """Some of the pairs in the other order."""
         once = [pair for pair in self._pairs if pair not in self._twice]
-        wanted = int(REVERSED * len(self._pairs)) - len(self._twice)
+        wanted = reversals(len(self._pairs)) - len(self._twice)
         return self._reverse([once[k] for k in self._draw.permutation(len(once))[: max(wanted, 0)]])
 
     def _plan_second_looks(self) -> list[tuple[int, int]]:
