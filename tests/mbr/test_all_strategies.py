@@ -107,7 +107,7 @@ def test_no_more_than_the_budget_and_nothing_twice(
     assert all(map(len, asked))
     assert outcome.scored.sum() == len(pairs)
     if relation == "antisymmetric":
-        assert len(pairs) - len({frozenset(pair) for pair in pairs}) <= max(0.02 * len(pairs), 1)
+        assert len(pairs) - len({frozenset(pair) for pair in pairs}) <= max(0.02 * len(pairs), 3)
         assert all(i != j for i, j in pairs)
     if outcome.ranking is not None:
         assert outcome.expected is not None

@@ -97,7 +97,7 @@ def test_an_exactly_additive_utility_is_solved_by_the_screen(size: int) -> None:
     for seed in range(5):
         values = structured(seed, size, rho=0, tau=0)
         found = replay(values, get_strategy("race"), segment_of(values, seed))
-        assert found.passes <= 1.6 * size
+        assert found.passes <= 1.5 * size + 3
         assert found.ranking.tolist() == np.argsort(-truth(values), kind="stable").tolist()
         np.testing.assert_allclose(found.outcome.expected, truth(values), atol=1e-5)
         assert found.outcome.certainty.rho == pytest.approx(0, abs=1e-3)
@@ -204,6 +204,6 @@ def test_what_it_needs_and_what_makes_no_sense() -> None:
 
 def test_the_passes_it_may_take_are_known_before() -> None:
     default = get_strategy("race")
-    assert [default.passes(n, 0, "antisymmetric") for n in (2, 3, 10, 100, 1000)] == [1, 3, 46, 2000, 20000]
+    assert [default.passes(n, 0, "antisymmetric") for n in (2, 3, 10, 100, 1000)] == [1, 3, 48, 2000, 20000]
     assert default.settings == {"tol": 0.01, "budget": "20N"}
     assert get_strategy("race", budget=7).passes(100, 0, "antisymmetric") == 7
