@@ -187,8 +187,11 @@ def all_passes(size: int, diagonal: int, relation: Relation) -> int:
 
 
 def reversals(pairs: int) -> int:
-    """How many of so many pairs are scored in both orders: three at least, to see how the bias varies, or a fifth."""
-    return max(int(REVERSED * pairs), min(3, pairs // 5))
+    """How many of so many pairs are scored in both orders: one at least, unless there are next to none.
+
+    Not more: who has met few others should come first as often as second, and a pair in both orders upsets that.
+    """
+    return max(int(REVERSED * pairs), int(pairs >= 10))
 
 
 def check_budget(budget: int | None) -> None:
