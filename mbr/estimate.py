@@ -69,10 +69,20 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
             sample.append(record)
         elif (place := draw.randrange(segments - bad)) < SAMPLED_LISTS:
             sample[place] = record
-    at_most = pairs if decoder.budget_total is None else min(pairs, decoder.budget_total)
-    pairs = min(_likely(decoder, sample, pairs), at_most)
-    seconds, tokens, memory = _measure(decoder, sample, pairs)
+    possible = pairs
+    at_most = possible if decoder.budget_total is None else min(possible, decoder.budget_total)
+    pairs = min(_likely(decoder, sample, possible), at_most)
+    seconds, tokens, memory = _measure(decoder, sample, pairs, possible)
+    seconds += _first_stage(decoder, sample) * (segments - bad) / max(len(sample), 1)
     return Estimate(segments, bad, candidates, unique, pairs, at_most, tokens, seconds, memory)
+
+
+def _first_stage(decoder: Decoder, sample: list[CandidateList]) -> float:
+    """Seconds that the prefilter takes for these lists."""
+    began = time.perf_counter()
+    if decoder.prefilter is not None:
+        decoder.prefilter.score([item for item in sample if len(item) > 1])
+    return time.perf_counter() - began
 
 
 def _likely(decoder: Decoder, sample: list[CandidateList], at_most: int) -> int:
@@ -85,14 +95,18 @@ def _likely(decoder: Decoder, sample: list[CandidateList], at_most: int) -> int:
     return min(round(at_most * spent / sum(map(some_decoder.passes, some))), at_most)
 
 
-def _measure(decoder: Decoder, sample: list[CandidateList], pairs: int) -> tuple[float, int | None, int | None]:
+def _measure(
+    decoder: Decoder, sample: list[CandidateList], pairs: int, possible: int
+) -> tuple[float, int | None, int | None]:
+    """Seconds, tokens and memory for so many pairs; a utility that computes matrices computes all that are possible."""
     if not pairs:
         return 0.0, None, None
+    sample = [item.take(range(decoder.kept(item))) for item in sample]
     if isinstance(decoder.utility, MatrixUtility):
         began = time.perf_counter()
         for item in sample:
             decoder.utility.matrix(item.source, item.texts, item.texts)
-        share = pairs / max(sum(decoder.passes(item) for item in sample), 1)
+        share = possible / max(sum(decoder.passes(item) for item in sample), 1)
         seconds = (time.perf_counter() - began) * share
         costs = [decoder.utility.cost(item.source, item.texts, item.texts) for item in sample]
         tokens = round(sum(cost["tokens"] for cost in costs) * share) if "tokens" in costs[0] else None

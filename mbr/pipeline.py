@@ -139,12 +139,12 @@ class Decoder:
 
     def passes(self, item: CandidateList) -> int:
         """How many pairs the strategy asks for, at most."""
-        item = item.take(range(self._kept(item)))  # which ones are kept is not known yet
+        item = item.take(range(self.kept(item)))  # which ones are kept is not known yet
         if len(item) == 1:
             return 0
         return self.strategy.passes(len(item), int(self._diagonal(item).sum()), self.utility.relation)
 
-    def _kept(self, item: CandidateList) -> int:
+    def kept(self, item: CandidateList) -> int:
         """How many candidates are left of a list to compare."""
         return len(item) if self.prefilter is None else min(len(item), self.prefilter.keep)
 
@@ -157,7 +157,7 @@ class Decoder:
         for record in records:
             window.append(record)
             if isinstance(record, CandidateList):
-                at_once += self.passes(record) / max(self.strategy.rounds(self._kept(record)), 1)
+                at_once += self.passes(record) / max(self.strategy.rounds(self.kept(record)), 1)
             if at_once >= self.utility.window_passes or len(window) >= WINDOW_LISTS:
                 yield window
                 window, at_once = [], 0.0
