@@ -221,7 +221,27 @@ def ratios(case: Case) -> dict[str, list[float]]:
         known = [value for one in found if (value := getattr(one.outcome.certainty, name)) is not None]
         if known:
             numbers[name] = [float(value) for value in np.quantile(known, [0.25, 0.5, 0.75])]
+    if case.relation == "antisymmetric":
+        parts = np.array([order_parts(values) for values in case.matrices])
+        for number, name in enumerate(("constant", "of candidates", "of pairs")):
+            numbers[f"order bias: {name}"] = [
+                float(value) for value in np.quantile(parts[:, number], [0.25, 0.5, 0.75])
+            ]
     return numbers
+
+
+def order_parts(values: Floats) -> tuple[float, float, float]:
+    """Shares of the order bias, in squares: the same for all pairs, a sum of effects of two candidates, the rest."""
+    size = len(values)
+    off = ~np.eye(size, dtype=np.bool_)
+    bias = (values + values.T) / 2
+    whole = float((bias[off] ** 2).sum())
+    constant = float(bias[off].mean())
+    rest = np.where(off, bias - constant, 0)
+    effects = rest.sum(axis=1) / (size - 2)
+    left = float(((rest - effects[:, None] - effects)[off] ** 2).sum())
+    by_candidates = float((rest[off] ** 2).sum()) - left
+    return constant**2 * off.sum() / whole, by_candidates / whole, left / whole
 
 
 def draw(rows: list[dict[str, Any]], sets: Sequence[str], path: Path) -> None:
@@ -276,6 +296,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=every, default=every)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--ratios", action="store_true", help="only rho, tau and the parts of the order bias")
     parser.add_argument("--draw", type=Path, help="only draw, to this name without suffix")
     options = parser.parse_args()
     result: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"ratios": {}, "rows": []}
@@ -290,6 +311,8 @@ def main() -> None:
             end="",
         )
         print("; ".join(f"{name} {q[1]:.2f} ({q[0]:.2f} to {q[2]:.2f})" for name, q in known.items()))
+        if options.ratios:
+            continue
         print(HEADER)
         rows = measure(case, options.seeds, options.workers)
         result["ratios"][case.name] = known
