@@ -145,12 +145,12 @@ def _comet_shaped(lists: Sequence[tuple[str, Sequence[str]]]) -> list[Floats]:
     return found
 
 
-def measure(case: Case, seeds: int, workers: int) -> list[dict[str, Any]]:
-    """A row for every method and budget."""
+def measure(case: Case, seeds: int, workers: int, begins: str) -> list[dict[str, Any]]:
+    """A row for every method (whose name begins so) and budget."""
     tasks = [
         (case, number, budget)
         for number, method in enumerate(METHODS)
-        if method.only in (None, case.relation)
+        if method.only in (None, case.relation) and method.name.startswith(begins)
         for budget in ((None,) if method.own_end else case.budgets)
     ]
     rows = []
@@ -296,6 +296,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=every, default=every)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--methods", default="", metavar="NAME", help="only those whose names begin so")
     parser.add_argument("--ratios", action="store_true", help="only rho, tau and the parts of the order bias")
     parser.add_argument("--draw", type=Path, help="only draw, to this name without suffix")
     options = parser.parse_args()
@@ -314,9 +315,11 @@ def main() -> None:
         if options.ratios:
             continue
         print(HEADER)
-        rows = measure(case, options.seeds, options.workers)
+        rows = measure(case, options.seeds, options.workers, options.methods)
         result["ratios"][case.name] = known
-        result["rows"] = [row for row in result["rows"] if row["set"] != case.name] + rows
+        renewed = {(row["set"], row["method"], row["budget"]) for row in rows}
+        kept = [row for row in result["rows"] if (row["set"], row["method"], row["budget"]) not in renewed]
+        result["rows"] = kept + rows
         RESULTS.write_text(json.dumps(result, indent=1), encoding="utf-8")
 
 

@@ -6,12 +6,16 @@ candidates; met [N, N] says whose scores are known, values [N, N] holds them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mbr.strategies.base import Board, Floats, Pairs, Segment
+
+SURE = 5.0  # standard deviations
+ROUNDING = 1e-5  # of the largest score
 
 
 def equations_of(board: Board, segment: Segment) -> Difference | TwoWay:
@@ -61,15 +65,25 @@ class Difference:
     def _ordered(self) -> float:
         return max(float((self.first**2).sum()) / 2, 1.0)
 
+    def _constant(self, qualities: Floats) -> float:
+        """What whoever comes first gets."""
+        return float((self.first * (self.values - qualities[:, None] + qualities)).sum()) / 2 / self._ordered
+
     def residual(self, qualities: Floats) -> float:
         """Sum of squares."""
         rest = (self.values - qualities[:, None] + qualities) * self.met
-        rest -= self.first * (self.first * rest).sum() / 2 / self._ordered
+        rest -= self.first * self._constant(qualities)
         return float((rest**2).sum()) / 2
 
-    def predict(self, qualities: Floats) -> tuple[Floats, Floats, Floats]:
+    def predict(self, qualities: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
+        """An order bias beyond doubt is taken off the scores, which else are left as they are, and rows exact."""
         differences = qualities[:, None] - qualities
-        expected = (self.shares * np.where(self.met, self.values, differences)).sum(axis=1)
+        constant = self._constant(qualities)
+        # The factor is about that of Student's t at one in a million.
+        doubt = SURE * math.exp(10 / max(self.freedom, 1)) * (noise / self._ordered) ** 0.5
+        doubt += ROUNDING * float(np.abs(self.values).max())
+        values = self.values - self.first * constant if abs(constant) > doubt else self.values
+        expected = (self.shares * np.where(self.met, values, differences)).sum(axis=1)
         unknown = np.where(self.met, 0, self.shares)
         np.fill_diagonal(unknown, 0)
         return expected, np.diag(unknown.sum(axis=1)) - unknown, unknown
@@ -114,7 +128,7 @@ class TwoWay:
         """Sum of squares."""
         return float((((self.values - self._additive(parameters)) * self.met) ** 2).sum())
 
-    def predict(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
+    def predict(self, parameters: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
         """References nobody met are the same for all, so what they are worth is left out of the errors."""
         known = self.met | np.diag(self.own)
         values = self.values + np.diag(self.diagonal)
