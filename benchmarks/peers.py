@@ -46,3 +46,17 @@ def ask_pear_mt(checkpoint: Path, jobs: list[dict[str, Any]]) -> list[dict[str, 
         raise RuntimeError(f"pear-mt failed:\n{result.stderr}")
     answer: list[dict[str, Any]] = json.loads(result.stdout.splitlines()[-1])
     return answer
+
+
+def ask_worker(module: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Have a benchmark's own `--worker` do something in a process of its own, on one thread; the last line answers."""
+    result = subprocess.run(
+        [sys.executable, "-m", module, "--worker"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+    )
+    answer: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return answer

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import WORK, ask_pear_mt
+from benchmarks.peers import WORK, ask_pear_mt, ask_worker
 from benchmarks.random_pear import CORPUS, write_random_released
 
 MODELS: dict[str, dict[str, int]] = {
@@ -70,16 +68,7 @@ def candidate_lists(candidates: int, count: int, *, duplicates: bool) -> list[tu
 
 def ask_ours(checkpoint: Path, precision: str, lists: list[tuple[str, list[str]]]) -> dict[str, Any]:
     request = {"checkpoint": str(checkpoint), "precision": precision, "lists": lists}
-    result = subprocess.run(
-        [sys.executable, "-m", "benchmarks.speed_pear", "--worker"],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-    )
-    answer: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
-    return answer
+    return ask_worker("benchmarks.speed_pear", request)
 
 
 def worker() -> None:

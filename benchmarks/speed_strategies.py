@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.bundled_pear import interval
-from benchmarks.peers import TATOEBA, WORK, ask_pear_mt
+from benchmarks.peers import TATOEBA, WORK, ask_pear_mt, ask_worker
 from benchmarks.random_pear import write_random_released
 from benchmarks.speed_pear import candidate_lists
 from benchmarks.teacher import Embedder, agreement
@@ -133,20 +133,6 @@ def against_pear_mt(count: int) -> bool:
     return float(np.median(ratios)) >= 15
 
 
-def ask_worker(**request: Any) -> dict[str, Any]:
-    """Decode in a process of its own, on one thread."""
-    result = subprocess.run(
-        [sys.executable, "-m", "benchmarks.speed_strategies", "--worker"],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-    )
-    answer: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
-    return answer
-
-
 def worker() -> None:
     from mbr import decode, get_utility
 
@@ -190,7 +176,7 @@ def outside_the_model(repeats: int) -> bool:
     if not model.exists():
         write_random_released(model, layers=12, hidden=384, heads=12, attention_gain=0.1)
     lists = candidate_lists(100, 2, duplicates=False)
-    found = [ask_worker(model=str(model), lists=lists) for _ in range(repeats)]
+    found = [ask_worker("benchmarks.speed_strategies", {"model": str(model), "lists": lists}) for _ in range(repeats)]
     shares = [one["outside"] / one["seconds"] for one in found]
     print(
         f"\n12 layers x 384, random weights, {len(lists)} lists of 100: {found[0]['passes'] / len(lists):.0f} passes a "
@@ -206,7 +192,10 @@ def a_thousand(repeats: int) -> None:
     for size in (100, 300, 1000):
         some = [(source, list(dict.fromkeys(texts))[:size]) for source, texts in lists]
         assert all(len(texts) == size for _, texts in some), "more samples are needed"
-        found = [ask_worker(model=str(SHIPPED / DEFAULT), lists=some) for _ in range(repeats)]
+        found = [
+            ask_worker("benchmarks.speed_strategies", {"model": str(SHIPPED / DEFAULT), "lists": some})
+            for _ in range(repeats)
+        ]
         seconds = float(np.median([one["seconds"] for one in found]))
         outside = float(np.median([one["outside"] for one in found]))
         peak = float(np.median([one["memory"] for one in found]))
