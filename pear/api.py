@@ -15,8 +15,9 @@ import torch
 
 from candidates.errors import InputError, UsageError
 from pear.backends import resolve_devices
+from pear.batches import default_batch_tokens
 from pear.checkpoint import Checkpoint, load_checkpoint
-from pear.engine import Engine, default_batch_tokens
+from pear.engine import Engine
 from pear.hub import fetch
 
 Mode = Literal["single", "both"]

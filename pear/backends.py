@@ -14,9 +14,9 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ from pear.serialize import Batch
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 COMPUTE_TYPES = ("float32", "int8")
 
+Network = TypeVar("Network", bound=nn.Module)
+Replica = TypeVar("Replica")
+
 
 class Backend(Protocol):
     def score(self, batch: Batch) -> NDArray[np.float32]:
@@ -41,9 +44,7 @@ class TorchBackend:
 
     def __init__(self, network: PearNetwork, device: str = "cpu", dtype: str = "float32") -> None:
         self.device = torch.device(device)
-        network.encoder.to(self.device, DTYPES[dtype])
-        network.head.to(self.device).float()
-        self.network = network.eval()
+        self.network = in_place(network, device, dtype)
 
     def score(self, batch: Batch) -> NDArray[np.float32]:
         with torch.inference_mode():
@@ -87,16 +88,18 @@ class CTranslate2Backend:
         return scores
 
 
-def torch_backends(network: PearNetwork, devices: Sequence[str], dtype: str) -> list[Backend]:
-    """One replica per device; replicas on the same device share their weights."""
+def replicas(
+    network: Network, devices: Sequence[str], dtype: str, build: Callable[[Network, str, str], Replica]
+) -> list[Replica]:
+    """`build(network, device, dtype)` for each device; the same one, and the same weights, for the same device."""
     if dtype not in DTYPES:
         raise UsageError(f"dtype {dtype!r} is unknown; expected one of {', '.join(DTYPES)}")
-    placed: dict[str, TorchBackend] = {}
+    placed: dict[str, Replica] = {}
     for device in devices:
         if device not in placed:
             replica = network if not placed else copy.deepcopy(network)
             try:
-                placed[device] = TorchBackend(replica, device, dtype)
+                placed[device] = build(replica, device, dtype)
             except (RuntimeError, AssertionError) as exc:
                 if is_out_of_memory(exc):
                     raise ResourceError(f"the model does not fit on {device}: {exc}") from exc
@@ -104,6 +107,15 @@ def torch_backends(network: PearNetwork, devices: Sequence[str], dtype: str) -> 
                     f"device {device!r} cannot be used: {exc}; mbr-doctor lists the devices of this machine"
                 ) from exc
     return [placed[device] for device in devices]
+
+
+def in_place(network: Network, device: str, dtype: str = "float32") -> Network:
+    """The network on its device, its encoder in this precision and all else in float32, ready to score."""
+    network.to(device)
+    for name, part in network.named_children():
+        part.to(DTYPES[dtype] if name == "encoder" else torch.float32)
+    network.eval()
+    return network
 
 
 def resolve_devices(device: str) -> list[str]:

@@ -11,7 +11,6 @@ queue. When memory runs out the batch is put back and the budget halved.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -19,24 +18,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import ResourceError, UsageError
+from candidates.errors import UsageError
 from pear.agreement import PROBES, Agreement
 from pear.backends import (
     Backend,
     CTranslate2Backend,
     TorchBackend,
-    is_out_of_memory,
-    release_memory,
+    replicas,
     resolve_devices,
-    torch_backends,
 )
+from pear.batches import ACTIVATIONS_PER_TOKEN, default_batch_tokens, run_batches
 from pear.model import PearNetwork
 from pear.serialize import Ints, Layout, TokenStore, lay_out, share_budget
 
 Row = tuple[str, ...]
-
-# Hidden-size vectors alive per token in the widest layer: inputs, queries, keys, values, a 4x feed-forward, outputs.
-ACTIVATIONS_PER_TOKEN = 12
 
 
 class Engine:
@@ -75,7 +70,7 @@ class Engine:
         self._parameter_bytes = int(sum(weight.numel() for weight in network.parameters())) * width
         self.backends: list[Backend]
         if backend == "torch":
-            self.backends = torch_backends(network, devices, dtype)
+            self.backends = list(replicas(network, devices, dtype, TorchBackend))
         elif backend == "ct2":
             fast = CTranslate2Backend(network, tokenizer, compute_type, threads)
             self.backends = [fast]
@@ -103,26 +98,14 @@ class Engine:
             return np.empty(0, np.float32)
         unique, inverse = self._number(rows)
         granted = self._granted(unique)
-        queue = _Queue(granted.sum(axis=1) + self.layout.specials(unique.shape[1]), self.batch_tokens)
+        lengths = granted.sum(axis=1) + self.layout.specials(unique.shape[1])
         scores = np.empty(len(unique), np.float32)
-        with _progress(int(queue.lengths.sum()), self.kind.upper(), progress) as bar:
 
-            def work(backend: Backend) -> None:
-                while (some := queue.take()) is not None:
-                    try:
-                        scores[some] = backend.score(lay_out(self.layout, self.store, unique[some], granted[some]))
-                    except (RuntimeError, MemoryError) as exc:
-                        if not is_out_of_memory(exc):
-                            raise
-                        queue.put_back(some, exc)
-                    else:
-                        queue.done()
-                        bar.update(int(queue.lengths[some].sum()))
-                        continue
-                    release_memory()  # only now has the failed batch let go of its tensors
+        def work(backend: Backend, some: Ints) -> None:
+            scores[some] = backend.score(lay_out(self.layout, self.store, unique[some], granted[some]))
 
-            _run_on_all(self.backends, work, queue)
-        self.batch_tokens = queue.lasting_budget
+        label = self.kind.upper() if progress else None
+        self.batch_tokens = run_batches(lengths, self.batch_tokens, self.backends, work, label=label)
         return scores[inverse]
 
     def tokens(self, rows: Sequence[Row]) -> int:
@@ -180,108 +163,3 @@ class Engine:
             return self.score(PROBES)
         first, second = ([(triple[0], triple[place]) for triple in PROBES] for place in (1, 2))
         return self.score(first) - self.score(second)
-
-
-def default_batch_tokens(hidden: int, *, on_cpu: bool) -> int:
-    """Padded tokens a batch: on a CPU as many as keep a layer's activations in its cache."""
-    return min(max(2**19 // hidden, 512), 4096) if on_cpu else 16384
-
-
-class _Queue:
-    """Rows waiting to be scored, longest first; hands out batches that fit the budget of padded tokens."""
-
-    def __init__(self, lengths: Ints, budget: int) -> None:
-        self.lengths = lengths
-        self.budget = budget
-        self.lasting_budget = budget
-        self._order = np.argsort(-lengths, kind="stable")
-        self._next = 0
-        self._returned: list[Ints] = []
-        self._in_flight = 0
-        self._failed = False
-        self._ready = threading.Condition()
-
-    def take(self) -> Ints | None:
-        """The next batch; waits while another worker may still put one back; None at the end."""
-        with self._ready:
-            while not self._failed:
-                rows = self._cut()
-                if rows is not None:
-                    self._in_flight += 1
-                    return rows
-                if not self._in_flight:
-                    break
-                self._ready.wait()
-            return None
-
-    def put_back(self, rows: Ints, cause: BaseException) -> None:
-        """This batch did not fit in memory: halve the budget and queue its rows again."""
-        with self._ready:
-            if len(rows) == 1:
-                raise ResourceError(
-                    f"out of memory for a single pair of {self.lengths[rows[0]]} tokens ({cause}); use a smaller "
-                    "model, dtype bf16, or a larger machine"
-                ) from cause
-            used = int(self.lengths[rows].max()) * len(rows)
-            if 2 * used > self.budget:  # a full batch, not a tail: later requests had better be smaller too
-                self.lasting_budget = min(self.lasting_budget, max(used // 2, 1))
-            self.budget = min(self.budget, max(used // 2, 1))
-            self._returned.append(rows)
-            self._in_flight -= 1
-            self._ready.notify_all()
-
-    def done(self) -> None:
-        with self._ready:
-            self._in_flight -= 1
-            self._ready.notify_all()
-
-    def fail(self) -> None:
-        with self._ready:
-            self._failed = True
-            self._ready.notify_all()
-
-    def _cut(self) -> Ints | None:
-        if self._returned:
-            rows = self._returned.pop()
-            size = self._fitting(rows)
-            if size < len(rows):
-                self._returned.append(rows[size:])
-            return rows[:size]
-        if self._next == len(self._order):
-            return None
-        rows = self._order[self._next :]
-        rows = rows[: self._fitting(rows)]
-        self._next += len(rows)
-        return rows
-
-    def _fitting(self, rows: Ints) -> int:
-        """Rows come longest first, so the first one sets the padded length."""
-        return min(max(self.budget // int(self.lengths[rows[0]]), 1), len(rows))
-
-
-def _run_on_all(backends: Sequence[Backend], work: Any, queue: _Queue) -> None:
-    if len(backends) == 1:
-        work(backends[0])
-        return
-    errors: list[BaseException] = []
-
-    def guarded(backend: Backend) -> None:
-        try:
-            work(backend)
-        except BaseException as exc:
-            errors.append(exc)
-            queue.fail()
-
-    threads = [threading.Thread(target=guarded, args=(backend,), daemon=True) for backend in backends]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-
-
-def _progress(total: int, name: str, shown: bool) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(total=total, unit="tok", unit_scale=True, disable=not shown, leave=False, desc=name)

@@ -15,7 +15,8 @@ from benchmarks.random_pear import CORPUS, random_checkpoint
 from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
 from pear.agreement import PROBES, Triple
 from pear.backends import cache_folder
-from pear.engine import Engine, _Queue
+from pear.batches import BatchQueue
+from pear.engine import Engine
 from pear.serialize import TokenStore, lay_out, share_budget
 
 
@@ -152,7 +153,7 @@ def test_a_single_pair_that_does_not_fit_is_a_resource_error(checkpoint: Any, mo
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(engine.backends[0], "score", fail)
-    with pytest.raises(ResourceError, match="out of memory for a single pair"):
+    with pytest.raises(ResourceError, match="out of memory for a single row"):
         engine.score(PROBES)
 
 
@@ -239,7 +240,7 @@ def test_a_damaged_converted_model_is_converted_again(checkpoint: Any) -> None:
 
 
 def test_the_budget_never_grows_back_after_out_of_memory() -> None:
-    queue = _Queue(np.full(64, 10), 320)
+    queue = BatchQueue(np.full(64, 10), 320)
     first, second = queue.take(), queue.take()
     assert first is not None
     assert second is not None

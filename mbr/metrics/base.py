@@ -1,0 +1,96 @@
+"""What a metric is: translations in, absolute scores out, on the metric's own scale.
+
+A row is (source, hypothesis, reference), or (source, hypothesis) for metrics that need no reference. The same loaded
+metric is a utility (`mbr.utilities`, where other candidates are the references) and a judge (`mbr.evaluate`).
+
+    with get_metric("comet", model="wmt22-comet-da") as metric:
+        metric.score([("A dog.", "Ein Hund.", "Der Hund.")])
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.errors import UsageError
+
+Row = tuple[str, ...]
+
+
+class ModelOptions(TypedDict, total=False):
+    """Options of every metric that is a network: where its files are and how it runs."""
+
+    model: str | Path | None  # a folder, a file, a hub name; None is the metric's default
+    revision: str | None
+    encoder: str | Path | None  # its configuration and tokenizer, where the name the checkpoint gives leads nowhere
+    cache_dir: str | Path | None
+    offline: bool
+    device: str
+    dtype: str
+    batch_tokens: int | None
+    threads: int
+
+
+class Metric(ABC):
+    """Scores rows; every distinct row is computed once, and the order of rows changes nothing."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    # Metrics of one family were trained alike and flatter each other's choices.
+    family: ClassVar[str]
+    # What must be installed or at hand, in words.
+    needs: ClassVar[str] = "nothing"
+    # How many texts a row may hold: 3 with a reference, 2 without.
+    takes: ClassVar[tuple[int, ...]] = (3,)
+    lower_is_better: ClassVar[bool] = False
+
+    @abstractmethod
+    def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
+        """Scores [rows]. All rows hold the same number of texts, one of `takes`."""
+
+    def settings(self) -> dict[str, object]:
+        """What of this metric may change a score: the model with its revision, precision, longest input."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """What a user should hear when it is loaded, such as the licence of weights that are not free for all uses."""
+        return []
+
+    def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
+        """Which rows [rows] are longer than the metric can take in, and so are cut off."""
+        return np.zeros(len(rows), np.bool_)
+
+    def tokens(self, rows: Sequence[Row]) -> int:
+        """Tokens that scoring these rows would cost."""
+        return 0
+
+    def memory_bytes(self) -> int:
+        """Estimate of what scoring holds at once."""
+        return 0
+
+    def close(self) -> None:  # noqa: B027 - some hold nothing
+        """Let go of the weights."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def texts_per_row(self, rows: Sequence[Row]) -> int:
+        """How many texts each of these rows holds; an error where they differ or the metric cannot take so many."""
+        sizes = {len(row) for row in rows}
+        if len(sizes) != 1 or not sizes <= set(self.takes):
+            wanted = " or ".join(
+                {2: "(source, hypothesis)", 3: "(source, hypothesis, reference)"}[size] for size in self.takes
+            )
+            raise UsageError(f"{self.name} takes rows of {wanted}; got rows of {sorted(sizes)} texts")
+        return sizes.pop()

@@ -1,0 +1,90 @@
+"""Parts that every neural metric is put together from: an encoder in its shape, its tokenizer, its weights.
+
+The encoder's configuration and tokenizer are a folder or a hub repository; its weights come with the metric's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from candidates.errors import ModelError
+from pear.agreement import PROBES
+from pear.hub import ENCODER_FILES, REVISIONS, fetch
+
+
+def locate_encoder(wanted: str, root: Path, revision: str | None, hub: dict[str, Any]) -> Path:
+    """The encoder's configuration and tokenizer: a folder (as named, or beside the checkpoint), or the hub."""
+    local = wanted.startswith((".", "/", "~"))
+    for folder in (Path(wanted).expanduser(), root / wanted, root / "encoder"):
+        if folder.is_dir() and (local or folder != root / "encoder"):
+            return folder
+    if local:
+        raise ModelError(
+            f"the checkpoint's encoder folder {wanted} does not exist; give the folder of its configuration and "
+            "tokenizer (--encoder FOLDER)"
+        )
+    try:
+        return fetch(wanted, revision=revision or REVISIONS.get(wanted), files=ENCODER_FILES, **hub)
+    except ModelError as exc:
+        raise ModelError(
+            f"the checkpoint needs the configuration and tokenizer of its encoder {wanted}: {exc}; a local folder "
+            "may be given instead (--encoder FOLDER)"
+        ) from exc
+
+
+def empty_encoder(folder: Path, kind: str | None = None) -> Any:
+    """The encoder in its shape, weights still random, without the pooler that PEAR does not use."""
+    from transformers import AutoConfig, AutoModel
+
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        if kind is not None and config.model_type != kind:
+            raise ModelError(f"{folder}: an encoder of type {config.model_type}, but the checkpoint has {kind}")
+        return AutoModel.from_config(config, add_pooling_layer=False, trust_remote_code=False)
+    except (OSError, ValueError, TypeError, KeyError) as exc:
+        raise ModelError(f"{folder}: cannot build the encoder from this configuration: {exc}") from exc
+
+
+def load_tokenizer(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        probe = tokenizer(PROBES[0][0])["input_ids"][1:-1]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as exc:
+        raise ModelError(f"{folder}: cannot load the tokenizer: {exc}") from exc
+    # Without its vocabulary file a tokenizer may still load, and read every text as unknown.
+    if not probe or set(probe) <= {tokenizer.unk_token_id}:
+        raise ModelError(f"{folder}: the tokenizer knows no words; is its vocabulary file missing?")
+    return tokenizer
+
+
+def fill_weights(network: nn.Module, state: dict[str, Any], file: Path, strict: bool) -> None:
+    """Load weights by name. Unlike a lenient load, a missing weight is an error: it would be random."""
+    prefixed = {key if key.startswith("encoder.") else f"head.{key}": value for key, value in state.items()}
+    try:
+        result = network.load_state_dict(prefixed, strict=False, assign=True)
+    except RuntimeError as exc:
+        raise ModelError(f"{file}: the weights do not fit the configuration: {exc}") from exc
+    if any(weight.is_complex() for weight in network.parameters()):
+        raise ModelError(f"{file}: complex weights; expected real ones")
+    if result.missing_keys:
+        raise ModelError(f"{file}: {len(result.missing_keys)} weights are missing, e.g. {result.missing_keys[0]}")
+    if strict and result.unexpected_keys:
+        raise ModelError(f"{file}: unexpected weights, e.g. {result.unexpected_keys[0]} (strict loading)")
+    network.float()
+
+
+def fingerprint(network: nn.Module, tokenizer: Any) -> str:
+    """Twelve hexadecimal digits that tell checkpoints apart, by all weights and by how texts are tokenised."""
+    digest = hashlib.blake2b(digest_size=6)
+    for triple in PROBES:
+        digest.update(repr(tokenizer(list(triple))["input_ids"]).encode())
+    for name, weight in sorted(network.state_dict().items()):
+        digest.update(f"{name}{tuple(weight.shape)}".encode())
+        digest.update(weight.detach().contiguous().numpy().data)
+    return digest.hexdigest()
