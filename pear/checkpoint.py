@@ -183,7 +183,7 @@ def _load_ours(folder: Path, strict: bool) -> tuple[PearNetwork, Any]:
     except (OSError, SafetensorError) as exc:
         raise ModelError(f"{weights}: cannot be read as safetensors: {exc}") from exc
     network = build_network(str(head.get("kind", "pear")), empty_encoder(folder), HeadConfig.from_dict(head))
-    fill_weights(network, state, weights, strict)
+    fill_weights(network, {_network_name(key): value for key, value in state.items()}, weights, strict)
     return network, load_tokenizer(folder)
 
 
@@ -211,7 +211,7 @@ def _load_released(
     wanted = str(encoder or hparams.get("pretrained_model", "microsoft/infoxlm-large"))
     folder = locate_encoder(wanted, root, encoder_revision, hub)
     network = PearNetwork(empty_encoder(folder, kind), HeadConfig.from_dict(hparams))
-    fill_weights(network, {_our_name(key): value for key, value in state.items()}, file, strict)
+    fill_weights(network, {_network_name(_our_name(key)): value for key, value in state.items()}, file, strict)
     return network, load_tokenizer(folder)
 
 
@@ -228,6 +228,11 @@ def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 def _to_ours(network: PearNetwork) -> dict[str, Any]:
     return {key.removeprefix("head."): value for key, value in network.state_dict().items()}
+
+
+def _network_name(key: str) -> str:
+    """In the network what is not the encoder's is the head's."""
+    return key if key.startswith("encoder.") else f"head.{key}"
 
 
 def _our_name(key: str) -> str:

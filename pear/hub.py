@@ -11,13 +11,23 @@ from pathlib import Path
 from candidates.errors import ModelError
 from pear.shipped import shipped_models
 
-ALIASES = {"pear": "Prosho/pear", "pear-xl": "Prosho/pear-xl"}
+ALIASES = {
+    "pear": "Prosho/pear",
+    "pear-xl": "Prosho/pear-xl",
+    "xlm-roberta-large": "FacebookAI/xlm-roberta-large",  # its old name, which COMET's checkpoints still use
+}
 
 REVISIONS = {
     "Prosho/pear": "3cc8b7894f6542fde430cc2a9f96a82fa6a679ff",
     "Prosho/pear-xl": "1f3b730fca2e223642270749310bb429b4ce5c0a",
     "microsoft/infoxlm-large": "d616d637f0720deda963cebbfc630657d2b7d3ae",
     "facebook/xlm-roberta-xl": "aa5d120255845efeebc9b7f42822a1dd0f9ece9d",
+    "facebook/xlm-roberta-xxl": "03e0fb540c3c9afd4bdda0072e7cb82d2eafd060",
+    "FacebookAI/xlm-roberta-large": "c23d21b0620b635a76227c604d44e43a9f0ee389",
+    "google/mt5-large": "50b7223e98fcd124b0cabb1ec81bc6324c7df107",
+    "google/mt5-xl": "63fc6450d80515b48e026b69ef2fbbd426433e84",
+    "google/mt5-xxl": "e07c395916dfbc315d4e5e48b4a54a1e8821b5c0",
+    "sentence-transformers/LaBSE": "836121a0533e5664b21c7aacc5d22951f2b8b25b",
 }
 
 # An encoder repository holds weights in several formats; its configuration and tokenizer are all we take.

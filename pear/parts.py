@@ -9,6 +9,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from candidates.errors import ModelError
@@ -20,7 +21,7 @@ def locate_encoder(wanted: str, root: Path, revision: str | None, hub: dict[str,
     """The encoder's configuration and tokenizer: a folder (as named, or beside the checkpoint), or the hub."""
     local = wanted.startswith((".", "/", "~"))
     for folder in (Path(wanted).expanduser(), root / wanted, root / "encoder"):
-        if folder.is_dir() and (local or folder != root / "encoder"):
+        if (folder / "config.json").is_file():
             return folder
     if local:
         raise ModelError(
@@ -37,16 +38,30 @@ def locate_encoder(wanted: str, root: Path, revision: str | None, hub: dict[str,
 
 
 def empty_encoder(folder: Path, kind: str | None = None) -> Any:
-    """The encoder in its shape, weights still random, without the pooler that PEAR does not use."""
+    """The encoder in its shape, without weights (`fill_weights`) and without the pooler, which no metric uses."""
     from transformers import AutoConfig, AutoModel
 
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         if kind is not None and config.model_type != kind:
             raise ModelError(f"{folder}: an encoder of type {config.model_type}, but the checkpoint has {kind}")
-        return AutoModel.from_config(config, add_pooling_layer=False, trust_remote_code=False)
+        with torch.device("meta"):  # to draw billions of random weights would take longer than to read the real ones
+            encoder = AutoModel.from_config(config, add_pooling_layer=False, trust_remote_code=False)
+        _make_buffers(encoder)
+        return encoder
     except (OSError, ValueError, TypeError, KeyError) as exc:
         raise ModelError(f"{folder}: cannot build the encoder from this configuration: {exc}") from exc
+
+
+def _make_buffers(encoder: Any) -> None:
+    """What the encoder holds besides its weights, and no checkpoint stores: positions and token types."""
+    for name, buffer in list(encoder.named_buffers()):
+        owner = encoder.get_submodule(name.rpartition(".")[0])
+        kind = name.rpartition(".")[2]
+        if kind not in ("position_ids", "token_type_ids"):
+            raise ValueError(f"its part {name} is unknown here")
+        values = torch.arange(buffer.shape[-1]) if kind == "position_ids" else torch.zeros(buffer.shape[-1])
+        owner.register_buffer(kind, values.to(buffer.dtype).expand(buffer.shape).clone(), persistent=False)
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -63,11 +78,10 @@ def load_tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
-def fill_weights(network: nn.Module, state: dict[str, Any], file: Path, strict: bool) -> None:
+def fill_weights(network: nn.Module, state: dict[str, Any], file: Path, strict: bool = False) -> None:
     """Load weights by name. Unlike a lenient load, a missing weight is an error: it would be random."""
-    prefixed = {key if key.startswith("encoder.") else f"head.{key}": value for key, value in state.items()}
     try:
-        result = network.load_state_dict(prefixed, strict=False, assign=True)
+        result = network.load_state_dict(state, strict=False, assign=True)
     except RuntimeError as exc:
         raise ModelError(f"{file}: the weights do not fit the configuration: {exc}") from exc
     if any(weight.is_complex() for weight in network.parameters()):

@@ -13,12 +13,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self, TypedDict
+from typing import TYPE_CHECKING, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import UsageError
+
+if TYPE_CHECKING:
+    from mbr.metrics.released import Found
+    from mbr.metrics.runner import Runner
 
 Row = tuple[str, ...]
 
@@ -94,3 +98,23 @@ class Metric(ABC):
             )
             raise UsageError(f"{self.name} takes rows of {wanted}; got rows of {sorted(sizes)} texts")
         return sizes.pop()
+
+
+class NeuralMetric(Metric):
+    """A metric that is a network on a `mbr.metrics.runner.Runner`; its constructor calls `_hold` once it is loaded."""
+
+    def _hold(self, name: str, found: Found, runner: Runner, max_tokens: int) -> None:
+        self._name, self._found, self._runner, self._max_tokens = name, found, runner, max_tokens
+
+    def settings(self) -> dict[str, object]:
+        return {"model": self._name, "dtype": self._runner.precision, "trunc": self._max_tokens}
+
+    def notes(self) -> list[str]:
+        note = self._found.note()
+        return [note] if note else []
+
+    def memory_bytes(self) -> int:
+        return self._runner.memory_bytes()
+
+    def close(self) -> None:
+        self._runner.close()

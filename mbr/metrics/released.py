@@ -9,6 +9,7 @@ from candidates.errors import UsageError
 from pear.hub import locate
 
 NON_COMMERCIAL = "CC BY-NC-SA 4.0"
+UNSTATED = "none stated with these files; Google's BLEURT is Apache-2.0"
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,53 @@ class Release:
     metric: str
     licence: str
     revision: str | None = None
-    gated: bool = False
     tokenizer: str | None = None  # where it is not in the repository itself
 
 
 RELEASES = {
-    "wmt22-comet-da": Release("Unbabel/wmt22-comet-da", "comet", "Apache-2.0"),
+    "wmt22-comet-da": Release(
+        "Unbabel/wmt22-comet-da", "comet", "Apache-2.0", "2760a223ac957f30acfb18c8aa649b01cf1d75f2"
+    ),
+    "wmt20-comet-da": Release("Unbabel/wmt20-comet-da", "comet", "Apache-2.0"),
+    "cometinho": Release(
+        "Unbabel/eamt22-cometinho-da", "comet", "Apache-2.0", "761e0dd230dbbeb7556bacf05c5ff8656ac424e1"
+    ),
+    "wmt22-cometkiwi-da": Release(
+        "Unbabel/wmt22-cometkiwi-da", "cometkiwi", NON_COMMERCIAL, "1ad785194e391eebc6c53e2d0776cada8f83179a"
+    ),
+    "wmt23-cometkiwi-da-xl": Release(
+        "Unbabel/wmt23-cometkiwi-da-xl", "cometkiwi", NON_COMMERCIAL, "33858b2239a139d497d9c74952c88b89a8c06213"
+    ),
+    "wmt23-cometkiwi-da-xxl": Release("Unbabel/wmt23-cometkiwi-da-xxl", "cometkiwi", NON_COMMERCIAL),
+    "xcomet-xl": Release("Unbabel/XCOMET-XL", "xcomet", NON_COMMERCIAL, "6a123c5e8e6dccab25e5fcffa3c8b417abadb462"),
+    "xcomet-xxl": Release("Unbabel/XCOMET-XXL", "xcomet", NON_COMMERCIAL, "873bac1b1c461e410c4a6e379f6790d3d1c7c214"),
+    "bleurt-20": Release("lucadiliello/BLEURT-20", "bleurt", UNSTATED, "e22b9eb071dcb939da9fff08b20a7e746c72a830"),
+    "bleurt-20-d12": Release(
+        "lucadiliello/BLEURT-20-D12", "bleurt", UNSTATED, "90ce39a8ceb3b9a046a7788f0005572301c3fe67"
+    ),
+    "bleurt-20-d6": Release("lucadiliello/BLEURT-20-D6", "bleurt", UNSTATED),
+    "bleurt-20-d3": Release("lucadiliello/BLEURT-20-D3", "bleurt", UNSTATED),
+    "metricx-24-hybrid-large": Release(
+        "google/metricx-24-hybrid-large-v2p6",
+        "metricx",
+        "Apache-2.0",
+        "51e875ba5c525c81627cfd135ee10f43c87dce00",
+        tokenizer="google/mt5-large",
+    ),
+    "metricx-24-hybrid-xl": Release(
+        "google/metricx-24-hybrid-xl-v2p6",
+        "metricx",
+        "Apache-2.0",
+        "f6e7f99a655582f28cb998dd3e6ca86b4217430d",
+        tokenizer="google/mt5-xl",
+    ),
+    "metricx-24-hybrid-xxl": Release(
+        "google/metricx-24-hybrid-xxl-v2p6",
+        "metricx",
+        "Apache-2.0",
+        "0ff238ccb517eb0b2998dd6d299528b040c5caec",
+        tokenizer="google/mt5-xxl",
+    ),
 }
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from candidates.errors import UsageError
+from mbr.metrics.base import ModelOptions
 from pear.backends import in_place, replicas, resolve_devices
 from pear.batches import ACTIVATIONS_PER_TOKEN, default_batch_tokens, run_batches
 from pear.serialize import Ints
@@ -80,6 +81,11 @@ class Runner:
     def close(self) -> None:
         """Let go of the weights."""
         self._replicas = []
+
+
+def running(options: ModelOptions) -> dict[str, Any]:
+    """Of the options of a metric, those that say how it runs."""
+    return {key: value for key, value in options.items() if key in ("device", "dtype", "batch_tokens", "threads")}
 
 
 def padded(rows: Sequence[Ints], padding: int, device: torch.device) -> tuple[Tensor, Tensor]:

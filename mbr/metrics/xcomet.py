@@ -1,0 +1,168 @@
+"""XCOMET: a score, and the spans of the hypothesis that hold errors, minor, major or critical.
+
+With a reference the network reads (hypothesis, source), (hypothesis, reference) and all three; the score is
+.12 / .33 / .33 of their three estimates, none above 1, plus .22 of what the spans leave of a perfect MQM score. Their
+first input does not depend on the reference: N candidates as each other's references take N + 2 N^2 passes, not 3 N^2.
+Without a reference it is .78 of the first estimate plus .22 of the spans' score.
+
+    with XComet(model="xcomet-folder") as xcomet:
+        xcomet.score([("A dog.", "Ein Hund.", "Der Hund.")])
+        xcomet.spans([("A dog.", "Ein Hund.", "Der Hund.")])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbr.metrics.base import ModelOptions, NeuralMetric, Row
+
+if TYPE_CHECKING:
+    from mbr.metrics.joint import Passed
+
+DEFAULT = "xcomet-xl"
+SCORE_WEIGHTS = (0.12, 0.33, 0.33)  # of the inputs with source, with reference, with both
+SPANS_WEIGHT = 0.22
+TAG_WEIGHTS = (0.1667, 0.3333, 0.5)
+SEVERITIES = ("minor", "major", "critical")
+PENALTIES = np.array([0.0, 1.0, 5.0, 10.0])  # of no error and of each severity
+WORST = 25.0
+KEPT_PASSES = 50_000  # inputs without reference that are remembered
+PORTION = 20_000  # rows at once, so that label probabilities of many rows never fill the memory
+
+
+@dataclass(frozen=True)
+class Span:
+    """An error in the hypothesis, from character `start` to `end`."""
+
+    start: int
+    end: int
+    severity: str
+    confidence: float
+    text: str
+
+
+class XComet(NeuralMetric):
+    """An XCOMET checkpoint. Options: `ModelOptions`."""
+
+    name = "xcomet"
+    summary = "XCOMET: learned, with the errors it finds, with or without reference"
+    family = "comet"
+    needs = "a checkpoint (--model); else Unbabel/XCOMET-XL from the hub (not for commercial use)"
+    takes = (2, 3)
+
+    def __init__(self, **options: Unpack[ModelOptions]) -> None:
+        from mbr.metrics.comet_network import load_comet
+        from mbr.metrics.joint import JointEncoder
+
+        checkpoint = load_comet(self.name, {"xcomet_metric": 1}, DEFAULT, **options)
+        self._tokenizer = checkpoint.tokenizer
+        self._joint = JointEncoder(checkpoint, options)
+        self._hold(checkpoint.name, checkpoint.found, self._joint.runner, self._joint.max_tokens)
+        self._kept: dict[tuple[str, ...], Passed] = {}
+
+    def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
+        scores = [_score(passed) for passed in self._passes(rows, progress=progress)]
+        return np.array(scores, np.float32)
+
+    def spans(self, rows: Sequence[Row], *, progress: bool = False) -> list[list[Span]]:
+        """The errors of each row's hypothesis."""
+        found = []
+        for row, passed in zip(rows, self._passes(rows, progress=progress), strict=True):
+            tags = _tags(passed)
+            encoded = self._tokenizer(row[1], truncation=True, max_length=len(tags), return_offsets_mapping=True)
+            offsets, ids = encoded["offset_mapping"], encoded["input_ids"]
+            found.append(
+                [
+                    Span(
+                        offsets[begin][0],
+                        offsets[end - 1][1],
+                        SEVERITIES[int(tags[begin].argmax()) - 1],
+                        float(tags[begin:end].max(axis=1).mean()),
+                        self._tokenizer.decode(ids[begin:end]),
+                    )
+                    for begin, end in zip(*_span_edges(tags), strict=True)
+                ]
+            )
+        return found
+
+    def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
+        if not rows:
+            return np.zeros(0, np.bool_)
+        each = [self._joint.truncated(inputs) for inputs in zip(*map(_inputs, rows), strict=True)]
+        return np.asarray(np.any(each, axis=0))
+
+    def tokens(self, rows: Sequence[Row]) -> int:
+        return sum(self._joint.tokens(inputs) for inputs in zip(*map(_inputs, rows), strict=True))
+
+    def close(self) -> None:
+        self._kept.clear()
+        super().close()
+
+    def _passes(self, rows: Sequence[Row], *, progress: bool) -> Iterator[list[Passed]]:
+        """What the network says of each row's inputs, one with or three."""
+        if rows:
+            self.texts_per_row(rows)
+        for left in range(0, len(rows), PORTION):
+            inputs = [_inputs(row) for row in rows[left : left + PORTION]]
+            wanted = dict.fromkeys(texts for row in inputs for texts in row)
+            label = "XCOMET" if progress else None
+            fresh = self._joint.run([texts for texts in wanted if texts not in self._kept], label=label)
+            known = {**self._kept, **fresh}
+            yield from ([known[texts] for texts in row] for row in inputs)
+            if len(self._kept) > KEPT_PASSES:
+                self._kept.clear()
+            self._kept.update((row[0], known[row[0]]) for row in inputs)
+
+
+def _inputs(row: Row) -> list[tuple[str, ...]]:
+    """What the network reads of a row. The source comes second, also where there is a reference.
+
+    The input of hypothesis and reference is told apart from one of hypothesis and source by nothing but its texts:
+    where they are the same, so is the result.
+    """
+    source, hypothesis, *reference = row
+    if not reference:
+        return [(hypothesis, source)]
+    return [(hypothesis, source), (hypothesis, reference[0]), (hypothesis, source, reference[0])]
+
+
+def _score(passed: Sequence[Passed]) -> float:
+    estimates = [min(each.score, 1.0) for each in passed]
+    if len(passed) == 1:
+        regression = sum(SCORE_WEIGHTS) * estimates[0]
+    else:
+        regression = sum(weight * estimate for weight, estimate in zip(SCORE_WEIGHTS, estimates, strict=True))
+    return regression + SPANS_WEIGHT * _spans_score(_tags(passed))
+
+
+def _tags(passed: Sequence[Passed]) -> NDArray[np.float32]:
+    """Label probabilities [tokens, labels], the weighted mean over the inputs."""
+    if len(passed) == 1:
+        return _present(passed[0])
+    tags: Any = sum(np.float32(weight) * _present(each) for weight, each in zip(TAG_WEIGHTS, passed, strict=True))
+    return np.asarray(tags, np.float32)
+
+
+def _present(passed: Passed) -> NDArray[np.float32]:
+    assert passed.tags is not None  # of every XCOMET
+    return passed.tags
+
+
+def _span_edges(tags: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where runs of tokens with an error begin and end; one that goes on to the end is dropped, as XCOMET does."""
+    wrong = np.concatenate([[False], tags.argmax(axis=1) > 0])
+    begins = np.flatnonzero(wrong[1:] & ~wrong[:-1])
+    ends = np.flatnonzero(~wrong[1:] & wrong[:-1])
+    return begins[: len(ends)], ends
+
+
+def _spans_score(tags: NDArray[np.float32]) -> float:
+    """1 without errors, 0 from 25 points on; a run of tokens counts as severe as its first."""
+    begins, _ = _span_edges(tags)
+    points = PENALTIES[tags[begins].argmax(axis=1)].sum()
+    return float((WORST - min(points, WORST)) / WORST)
