@@ -49,7 +49,7 @@ bench: .venv-light/$(MARK)
 .venv-comet/$(MARK): pyproject.toml constraints/comet.txt
 	$(PYTHON) -m venv .venv-comet
 	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt torch setuptools
-	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt -e ".[dev]" unbabel-comet
+	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt -e ".[dev]" unbabel-comet bleurt-pytorch
 	touch $@
 
 clean:

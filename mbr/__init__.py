@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mbr.matrix import UtilityMatrix, read_matrices
     from mbr.pipeline import Decoder
     from mbr.signature import Signature
-    from mbr.utilities import MatrixUtility, PairUtility, get_utility
+    from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, get_utility
 
 _HOMES = {
     "Decision": "mbr.decide",
@@ -38,6 +38,7 @@ _HOMES = {
     "Signature": "mbr.signature",
     "MatrixUtility": "mbr.utilities",
     "PairUtility": "mbr.utilities",
+    "QualityUtility": "mbr.utilities",
     "get_prefilter": "mbr.api",
     "get_utility": "mbr.utilities",
 }
@@ -47,6 +48,7 @@ __all__ = [
     "Decoder",
     "MatrixUtility",
     "PairUtility",
+    "QualityUtility",
     "Signature",
     "UtilityMatrix",
     "__version__",

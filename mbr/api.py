@@ -114,7 +114,8 @@ def get_prefilter(
     def score(items: Sequence[CandidateList]) -> list[Scores | MbrError]:
         return [_scores(decision) for decision in chain.from_iterable(decoder.windows(items))]
 
-    return Prefilter(text, keep, score, {**ready.settings(), "strategy": strategy.name, **strategy.settings})
+    settings = {**ready.settings(), "strategy": strategy.name, **strategy.settings}
+    return Prefilter(text, keep, score, settings, tuple(ready.notes()))
 
 
 def _scores(decision: Decision) -> Scores | MbrError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from candidates.files import Record
 from candidates.lists import CandidateList
 from mbr.pipeline import Decoder
-from mbr.utilities import MatrixUtility, PairUtility
+from mbr.utilities import MatrixUtility, PairUtility, QualityUtility
 
 SAMPLED_LISTS = 8
 SAMPLED_CANDIDATES = 24
@@ -102,6 +102,8 @@ def _measure(
     if not pairs:
         return 0.0, None, None
     sample = [item.take(range(decoder.kept(item))) for item in sample]
+    if decoder.strategy.asks != "pairs":
+        return _measure_each(decoder, sample, pairs)
     if isinstance(decoder.utility, MatrixUtility):
         began = time.perf_counter()
         for item in sample:
@@ -123,6 +125,24 @@ def _measure(
     cost = decoder.utility.cost(triples)
     tokens = round(cost["tokens"] * pairs / max(len(triples), 1)) if "tokens" in cost else None
     return seconds, tokens, cost.get("memory_bytes")
+
+
+def _measure_each(decoder: Decoder, sample: list[CandidateList], passes: int) -> tuple[float, int | None, int | None]:
+    """The same where each candidate is scored once, by decoding the sample."""
+    some = [item for item in sample if len(item) > 1]
+    began = time.perf_counter()
+    for _ in replace(decoder, budget_total=None, prefilter=None, on_error="skip").windows(some):
+        pass
+    seconds = time.perf_counter() - began
+    share = passes / max(sum(map(len, some)), 1)
+    if isinstance(decoder.utility, QualityUtility):
+        cost = decoder.utility.cost([(item.source, text) for item in some for text in item.texts])
+    else:
+        assert isinstance(decoder.utility, MatrixUtility)
+        costs = [decoder.utility.cost(item.source, item.texts, item.texts) for item in some]
+        cost = {key: sum(each[key] for each in costs) if key == "tokens" else costs[0][key] for key in costs[0]}
+    tokens = round(cost["tokens"] * share) if "tokens" in cost else None
+    return seconds * share, tokens, cost.get("memory_bytes")
 
 
 def _duration(seconds: float) -> str:

@@ -105,7 +105,7 @@ class Decoder:
         if not (math.isfinite(self.prior) and self.prior >= 0):
             raise UsageError(f"prior {self.prior} is not a number from 0 on")
         self.strategy.check_total(self.budget_total)
-        self.strategy.check_fit(self.utility.name, self.utility.relation)
+        self.strategy.check_fit(self.utility.name, self.utility)
 
     def signature(self, nbest: int | None = None) -> Signature:
         from mbr import __version__

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from candidates.errors import MbrError, ModelError, UsageError
 from candidates.lists import CandidateList
 from mbr.scorelog import ScoreLog
-from mbr.strategies import Conversation, Enough, Outcome
-from mbr.utilities import MatrixUtility, PairUtility, Utility
+from mbr.strategies import AskEach, Conversation, Enough, Outcome
+from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility
 
 PLENTY = 2  # times the fair share
 PORTIONS = 32  # in so many a budget for all lists is spent, or in larger ones if these would be tiny
@@ -79,14 +79,37 @@ def _most_needy(talks: Iterable[Talk], passes: int, plenty: float, portion: int)
 
 def _score(talks: Sequence[Talk], utility: Utility, log: ScoreLog | None) -> list[NDArray[np.float32]]:
     if isinstance(utility, MatrixUtility):
-        return [_matrix(talk, utility)[tuple(talk.asked.pairs.T)] for talk in talks]
-    triples = list(chain.from_iterable(talk.triples() for talk in talks))
-    compute = cast(PairUtility, utility).score_pairs
-    scores = compute(triples) if log is None else log.score(triples, compute)
+        return _matrix_scores(talks, utility)
+    if isinstance(utility, QualityUtility):
+        scores = utility.score_each([(source, text) for talk in talks for source, text, _ in talk.triples()])
+    else:
+        triples = list(chain.from_iterable(talk.triples() for talk in talks))
+        compute = cast(PairUtility, utility).score_pairs
+        scores = compute(triples) if log is None else log.score(triples, compute)
     ends = np.cumsum([len(talk.asked.pairs) for talk in talks])
     if np.shape(scores) != (ends[-1],):
         raise ModelError(f"utility {utility.name!r} returned scores {np.shape(scores)} for {ends[-1]} pairs")
     return np.split(np.asarray(scores, np.float32), ends[:-1])
+
+
+def _matrix_scores(talks: Sequence[Talk], utility: MatrixUtility) -> list[NDArray[np.float32]]:
+    fresh = [(talk.item.source, talk.item.texts) for talk in talks if talk.matrix is None]
+    if fresh:
+        utility.prepare(fresh)
+    return [
+        _aggregate(talk, talk.asked, utility)
+        if isinstance(talk.asked, AskEach)
+        else _matrix(talk, utility)[tuple(talk.asked.pairs.T)]
+        for talk in talks
+    ]
+
+
+def _aggregate(talk: Talk, asked: AskEach, utility: MatrixUtility) -> NDArray[np.float32]:
+    texts = talk.item.texts
+    scores = np.asarray(utility.aggregate(talk.item.source, texts, asked.weights, asked.own_weights), np.float32)
+    if scores.shape != (len(texts),):
+        raise ModelError(f"utility {utility.name!r} returned scores {scores.shape} for {len(texts)} candidates")
+    return scores
 
 
 def _matrix(talk: Talk, utility: MatrixUtility) -> NDArray[np.float32]:
@@ -150,7 +173,9 @@ class Talk:
             return
         if self._prior is not None:
             first, second = pairs.T
-            scores = scores + (self._prior[first] - self._prior[second]).astype(np.float32)
+            mean = np.average(self._prior, weights=self.weights)
+            other = mean if isinstance(self.asked, AskEach) else self._prior[second]
+            scores = scores + (self._prior[first] - other).astype(np.float32)
         try:
             self.asked = self._conversation.send(scores)
         except StopIteration as end:

@@ -22,13 +22,14 @@ class Prefilter:
     """Keeps the best `keep` of each list by some score of every candidate, higher is better.
 
     `score` gives the scores [N] of each of some lists, or the reason why there are none. `settings` go into the
-    signature.
+    signature, `notes` are for the user to hear.
     """
 
     name: str
     keep: int
     score: Callable[[Sequence[CandidateList]], list[Scores | MbrError]]
     settings: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def best(self, scores: Scores) -> list[int]:
         """The places of those kept, in the order of the list; ties to the earlier."""

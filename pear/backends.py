@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from candidates.cache import cache_folder as cache_folder
 from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
 from pear.model import PearNetwork
 from pear.serialize import Batch
@@ -207,12 +208,6 @@ def _silent_transformers() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
-
-
-def cache_folder() -> Path:
-    """Where derived files live: $MBR_CACHE, or mbr-decode in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("MBR_CACHE") or Path(base, "mbr-decode"))
 
 
 def _digest(encoder: Any) -> str:

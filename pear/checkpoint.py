@@ -26,6 +26,7 @@ from pear.model import HeadConfig, PearNetwork, build_network
 from pear.parts import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
 
 FORMAT_VERSION = 1
+CONVERT = "convert it once: pear-convert --allow-pickle"
 
 # Encoder names in released hyper-parameters, and the transformers types they stand for.
 ENCODER_TYPES = {
@@ -184,7 +185,7 @@ def _load_ours(folder: Path, strict: bool) -> tuple[PearNetwork, Any]:
         raise ModelError(f"{weights}: cannot be read as safetensors: {exc}") from exc
     network = build_network(str(head.get("kind", "pear")), empty_encoder(folder), HeadConfig.from_dict(head))
     fill_weights(network, {_network_name(key): value for key, value in state.items()}, weights, strict)
-    return network, load_tokenizer(folder)
+    return network.float(), load_tokenizer(folder)
 
 
 # --- the released layout
@@ -199,7 +200,7 @@ def _load_released(
     allow_pickle: bool,
 ) -> tuple[PearNetwork, Any]:
     root = root_of(file)
-    state, hparams = read_released(file, allow_pickle=allow_pickle)
+    state, hparams = read_released(file, allow_pickle=allow_pickle, cure=CONVERT)
     for name, only in (("blend", "last"), ("task", "regression"), ("use_antisymmetric_head", True)):
         if hparams.get(name, only) != only:
             raise ModelError(f"{file}: {name} is {hparams[name]!r}; PEAR checkpoints have {only!r}")
@@ -212,7 +213,7 @@ def _load_released(
     folder = locate_encoder(wanted, root, encoder_revision, hub)
     network = PearNetwork(empty_encoder(folder, kind), HeadConfig.from_dict(hparams))
     fill_weights(network, {_network_name(_our_name(key)): value for key, value in state.items()}, file, strict)
-    return network, load_tokenizer(folder)
+    return network.float(), load_tokenizer(folder)
 
 
 def _save_tokenizer(tokenizer: Any, folder: Path) -> None:

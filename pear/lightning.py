@@ -19,6 +19,8 @@ import yaml
 
 from candidates.errors import ModelError
 
+SAVE_AGAIN = "load it with the library it was made with and save state_dict and hyper_parameters alone"
+
 
 def checkpoint_file(path: Path) -> Path | None:
     """The checkpoint in a folder of the released layout, or the file itself."""
@@ -34,9 +36,14 @@ def root_of(file: Path) -> Path:
     return folder.parent if folder.name == "checkpoints" else folder
 
 
-def read_released(file: Path, *, allow_pickle: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The weights and the hyper-parameters, those of the checkpoint before those of `hparams.yaml`."""
-    content = _read_lightning(file, allow_pickle=allow_pickle)
+def read_released(
+    file: Path, *, allow_pickle: bool = False, cure: str = SAVE_AGAIN
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The weights and the hyper-parameters, those of the checkpoint before those of `hparams.yaml`.
+
+    `cure` is what to tell the user of a file that is refused.
+    """
+    content = _read_lightning(file, allow_pickle, cure)
     return content["state_dict"], {**read_hparams(file), **_plain_dict(content.get("hyper_parameters"))}
 
 
@@ -45,7 +52,7 @@ def read_hparams(file: Path) -> dict[str, Any]:
     return _read_yaml(root_of(file) / "hparams.yaml")
 
 
-def _read_lightning(file: Path, *, allow_pickle: bool) -> dict[str, Any]:
+def _read_lightning(file: Path, allow_pickle: bool, cure: str) -> dict[str, Any]:
     try:
         if allow_pickle:
             content = torch.load(file, map_location="cpu", weights_only=False)
@@ -57,8 +64,7 @@ def _read_lightning(file: Path, *, allow_pickle: bool) -> dict[str, Any]:
         needs = f"it needs {named[1]}" if named else "it is not a plain tensor file"
         raise ModelError(
             f"{file}: refused, {needs}, which is not on the list of harmless types. Loading it could run any "
-            "program hidden in the file. If you trust whoever made it as you would trust a program of theirs, "
-            "convert it once: pear-convert --allow-pickle"
+            f"program hidden in the file. If you trust whoever made it as you would trust a program of theirs, {cure}"
         ) from exc
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, ValueError, KeyError) as exc:
         raise ModelError(f"{file}: cannot be read as a torch checkpoint: {exc}") from exc

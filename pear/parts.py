@@ -47,14 +47,14 @@ def empty_encoder(folder: Path, kind: str | None = None) -> Any:
             raise ModelError(f"{folder}: an encoder of type {config.model_type}, but the checkpoint has {kind}")
         with torch.device("meta"):  # to draw billions of random weights would take longer than to read the real ones
             encoder = AutoModel.from_config(config, add_pooling_layer=False, trust_remote_code=False)
-        _make_buffers(encoder)
+        make_buffers(encoder)
         return encoder
     except (OSError, ValueError, TypeError, KeyError) as exc:
         raise ModelError(f"{folder}: cannot build the encoder from this configuration: {exc}") from exc
 
 
-def _make_buffers(encoder: Any) -> None:
-    """What the encoder holds besides its weights, and no checkpoint stores: positions and token types."""
+def make_buffers(encoder: Any) -> None:
+    """What an encoder made on the device `meta` holds besides its weights, and no file stores: positions and types."""
     for name, buffer in list(encoder.named_buffers()):
         owner = encoder.get_submodule(name.rpartition(".")[0])
         kind = name.rpartition(".")[2]
@@ -65,10 +65,13 @@ def _make_buffers(encoder: Any) -> None:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, XLMRobertaTokenizerFast
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        if tokenizer.pad_token_id is None and (folder / "sentencepiece.bpe.model").is_file():
+            # Folders of the larger XLM-R may not say which tokenizer they hold, and transformers 5 does not guess it.
+            tokenizer = XLMRobertaTokenizerFast.from_pretrained(folder)
         probe = tokenizer(PROBES[0][0])["input_ids"][1:-1]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as exc:
         raise ModelError(f"{folder}: cannot load the tokenizer: {exc}") from exc
@@ -79,26 +82,29 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def fill_weights(network: nn.Module, state: dict[str, Any], file: Path, strict: bool = False) -> None:
-    """Load weights by name. Unlike a lenient load, a missing weight is an error: it would be random."""
+    """Load weights by name, in the precision they have. `strict` refuses those the network has no place for.
+
+    Unlike with a lenient load, a missing weight is always an error: it would be random.
+    """
     try:
         result = network.load_state_dict(state, strict=False, assign=True)
     except RuntimeError as exc:
         raise ModelError(f"{file}: the weights do not fit the configuration: {exc}") from exc
-    if any(weight.is_complex() for weight in network.parameters()):
-        raise ModelError(f"{file}: complex weights; expected real ones")
-    if result.missing_keys:
-        raise ModelError(f"{file}: {len(result.missing_keys)} weights are missing, e.g. {result.missing_keys[0]}")
-    if strict and result.unexpected_keys:
-        raise ModelError(f"{file}: unexpected weights, e.g. {result.unexpected_keys[0]} (strict loading)")
-    network.float()
+    missing, unexpected = result.missing_keys, result.unexpected_keys
+    if not all(weight.is_floating_point() for weight in network.parameters()):
+        raise ModelError(f"{file}: quantised or complex weights; expected floating-point numbers")
+    if missing:
+        raise ModelError(f"{file}: {len(missing)} weights are missing, e.g. {missing[0]}")
+    if strict and unexpected:
+        raise ModelError(f"{file}: {len(unexpected)} weights have no place in this network, e.g. {unexpected[0]}")
 
 
 def fingerprint(network: nn.Module, tokenizer: Any) -> str:
-    """Twelve hexadecimal digits that tell checkpoints apart, by all weights and by how texts are tokenised."""
+    """Twelve hexadecimal digits that tell checkpoints apart, by all weights as stored and how texts are tokenised."""
     digest = hashlib.blake2b(digest_size=6)
     for triple in PROBES:
         digest.update(repr(tokenizer(list(triple))["input_ids"]).encode())
-    for name, weight in sorted(network.state_dict().items()):
+    for name, weight in sorted(network.named_parameters()):
         digest.update(f"{name}{tuple(weight.shape)}".encode())
-        digest.update(weight.detach().contiguous().numpy().data)
+        digest.update(weight.detach().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -48,12 +48,13 @@ def parser() -> Parser:
     g.add_argument(
         "--utility",
         metavar="NAME",
-        help="what compares candidates; see --list-utilities (default: pear)",
+        help="what compares candidates; see --list-utilities; several with weights are added: chrf:1+pear:2 "
+        "(default: pear)",
     )
     g.add_argument(
         "--strategy",
-        choices=("full", "both", "half", "balanced", "halving", "race", "prune"),
-        help="which pairs to score (default: race for pear, full for utilities that are no difference)",
+        choices=("full", "both", "half", "balanced", "halving", "race", "prune", "aggregate", "rerank"),
+        help="which pairs to score (default: race for pear, rerank for utilities without reference, else full)",
     )
     g.add_argument(
         "--tolerance",
@@ -81,7 +82,11 @@ def parser() -> Parser:
         metavar="NAME:K",
         help="first keep the best K of each list by a cheap utility (chrf:30) or by log-probability (logprob:50)",
     )
-    g.add_argument("--prefilter-model", metavar="MODEL", help="of the prefilter, if it needs one (single:30)")
+    g.add_argument("--filter", metavar="NAME", help="the same in two words, with --keep: --filter cometkiwi --keep 30")
+    g.add_argument("--keep", type=int, metavar="K", help="how many candidates --filter keeps")
+    g.add_argument(
+        "--prefilter-model", "--filter-model", metavar="MODEL", help="of the prefilter, if it needs one (cometkiwi:30)"
+    )
     g.add_argument(
         "--prior",
         type=float,
@@ -122,7 +127,13 @@ def parser() -> Parser:
 
     g = p.add_argument_group("utility")
     g.add_argument("--model", help="checkpoint: a folder, a .ckpt file, or a hub name")
-    g.add_argument("--revision", help="hub revision of the model")
+    g.add_argument(
+        "--member-model",
+        action="append",
+        metavar="NAME=MODEL",
+        help="checkpoint of a member of an ensemble; as often as need be",
+    )
+    g.add_argument("--revision", help="hub revision of the model (default: the one its scores are known by)")
     g.add_argument("--encoder", metavar="FOLDER", help="configuration and tokenizer of a released checkpoint's encoder")
     g.add_argument("--cache-dir", metavar="FOLDER", help="of downloaded models")
     g.add_argument("--offline", action="store_true", help="use the local cache only")

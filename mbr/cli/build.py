@@ -16,6 +16,7 @@ from mbr.pipeline import Decoder
 from mbr.prefilter import Prefilter, parse_prefilter
 from mbr.strategies import Strategy, get_strategy
 from mbr.utilities import Utility, get_utility, utility_class, utility_options
+from mbr.utilities.ensemble import Ensemble
 from mbr.utilities.resume import WithResume
 
 # Options that go to the utility, if given.
@@ -64,13 +65,16 @@ def _strategy(options: argparse.Namespace) -> Strategy:
         kind, called = WithResume, f"{called}+resume"
     name = options.strategy or kind.default_strategy
     strategy = get_strategy(name, budget=options.budget, tolerance=options.tolerance)
-    strategy.check_fit(called, kind.relation)
+    if kind is not Ensemble:  # which is what its members are, once they are made
+        strategy.check_fit(called, kind)
     strategy.check_total(options.budget_total)
     return strategy
 
 
 def _utility(options: argparse.Namespace, stack: ExitStack) -> Utility:
     given = {name: getattr(options, name) for name in UTILITY_OPTIONS if _given(getattr(options, name))}
+    if options.member_model:
+        given["models"] = dict(pair.split("=", 1) for pair in options.member_model)
     for_resume = {name: given[name] for name in MODEL_OPTIONS if name in given}
     utility = stack.enter_context(get_utility(options.utility, **_own(given, for_resume, options)))
     if options.add_resume is not None:

@@ -46,7 +46,8 @@ def _run(options: argparse.Namespace, records: Iterator[Any] | None, console: Co
     with ExitStack() as stack:
         decoder = build_decoder(options, stack)
         decoder.utility.progress = console.shows_progress
-        for note in decoder.utility.notes():
+        first_stage = decoder.prefilter.notes if decoder.prefilter else ()
+        for note in (*first_stage, *decoder.utility.notes()):
             console.info(note)
         if options.dry_run:
             return _dry_run(decoder, records, options)
@@ -66,6 +67,7 @@ def _list_utilities() -> int:
             rows.append((name, "a broken plug-in", "nothing", str(exc)))
             continue
         rows.append((name, found.summary, ", ".join(found.capabilities()), found.needs))
+    rows.append(("A:1+B:2", "weighted sum of standardised utilities", "ensemble", "what its members need"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

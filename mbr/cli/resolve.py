@@ -55,15 +55,37 @@ def check(options: argparse.Namespace, console: Console) -> None:
     options.utility = options.utility or "pear"
     _check_prefilter(options)
     _check_resume_model(options)
+    _check_ensemble(options)
+
+
+def _check_ensemble(options: argparse.Namespace) -> None:
+    from mbr.utilities.ensemble import parse_ensemble
+
+    members = parse_ensemble(options.utility)
+    for given in options.member_model or ():
+        name, equals, model = given.partition("=")
+        if not (equals and name and model):
+            raise UsageError(f"--member-model {given!r}: expected NAME=MODEL")
+        if len(members) < 2 or name not in members:
+            raise UsageError(f"--member-model {given!r}: {name!r} is no member of --utility {options.utility}")
+    if len(members) > 1 and options.model is not None:
+        raise UsageError("an ensemble has no model of its own; name its members' (--member-model NAME=MODEL)")
 
 
 def _check_prefilter(options: argparse.Namespace) -> None:
     from mbr.prefilter import parse_prefilter
 
+    if (options.filter is None) != (options.keep is None):
+        raise UsageError("--filter and --keep go together: --filter cometkiwi --keep 30")
+    if options.filter is not None:
+        if options.prefilter is not None:
+            raise UsageError("--prefilter NAME:K and --filter NAME --keep K say the same; give one of them")
+        options.prefilter = f"{options.filter}:{options.keep}"
+        options.filter = options.keep = None
     if options.prefilter is not None:
         parse_prefilter(options.prefilter)
     elif options.prefilter_model is not None:
-        raise UsageError("--prefilter-model goes with --prefilter, which names the utility")
+        raise UsageError("--prefilter-model goes with --prefilter or --filter, which name the utility")
 
 
 def choose_models(options: argparse.Namespace, records: Iterator[Any] | None) -> Iterator[Any] | None:

@@ -135,8 +135,9 @@ class Comet(NeuralMetric):
         return found
 
     def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
-        lengths = self._store.lengths[self._store.number(text for row in rows for text in row)]
-        return np.asarray((lengths > self._max_tokens - 2).reshape(len(rows), -1).any(axis=1))
+        numbers = self._store.number(text for row in rows for text in row)  # first: it replaces the store's arrays
+        long = self._store.lengths[numbers] > self._max_tokens - 2
+        return np.asarray(long.reshape(len(rows), -1).any(axis=1))
 
     def tokens(self, rows: Sequence[Row]) -> int:
         numbers = self._store.number(dict.fromkeys(text for row in rows for text in row))

@@ -198,6 +198,7 @@ def _read(file: Any, found: Found, metric: str, kinds: dict[str, int], options: 
     folder = locate_encoder(wanted, root_of(file), None, hub)
     network = CometNetwork(empty_encoder(folder, ENCODER_TYPES[name]), hparams, kinds[kind])
     fill_weights(network, {key.replace("encoder.model.", "encoder.", 1): value for key, value in state.items()}, file)
+    network.float()
     tokenizer = load_tokenizer(folder)
     full_name = f"{found.name}@{fingerprint(network, tokenizer)}" if found.local else found.name
     return CometCheckpoint(network.eval(), tokenizer, hparams, full_name, found)

@@ -51,11 +51,16 @@ class Runner:
     @property
     def network(self) -> Any:
         """The first replica, for what is too small to be spread."""
-        return self._replicas[0][0]
+        return self._first()[0]
 
     @property
     def device(self) -> torch.device:
-        return torch.device(self._replicas[0][1])
+        return torch.device(self._first()[1])
+
+    def _first(self) -> tuple[Any, str]:
+        if not self._replicas:
+            raise UsageError("this model is closed")
+        return self._replicas[0]
 
     def run(self, lengths: Ints, work: Work, *, label: str | None = None) -> None:
         """Have `work(network, device, rows)` done for all rows of these lengths [rows], a batch at a time.
@@ -63,8 +68,7 @@ class Runner:
         `work` keeps its results itself; it may be called from several threads, for different rows, and once more for
         rows whose batch did not fit in memory. With a `label` a progress bar is shown.
         """
-        if not self._replicas:
-            raise UsageError("this model is closed")
+        self._first()
         if not len(lengths):
             return
 

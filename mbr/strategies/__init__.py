@@ -3,20 +3,21 @@
 from collections.abc import Callable
 
 from candidates.errors import UsageError
-from mbr.strategies.base import Ask, Conversation, Enough, Outcome, Segment, Strategy
+from mbr.strategies.base import Ask, AskEach, Conversation, Enough, Outcome, Segment, Strategy
+from mbr.strategies.each import AGGREGATE, RERANK
 from mbr.strategies.full import BOTH, FULL
 from mbr.strategies.half import BALANCED, HALF
 from mbr.strategies.halving import halving
 from mbr.strategies.prune import pruning
 from mbr.strategies.race import racing
 
-__all__ = ["STRATEGIES", "Ask", "Conversation", "Enough", "Outcome", "Segment", "Strategy", "get_strategy"]
+__all__ = ["STRATEGIES", "Ask", "AskEach", "Conversation", "Enough", "Outcome", "Segment", "Strategy", "get_strategy"]
 
 _ADAPTIVE: dict[str, Callable[..., Strategy]] = {"race": racing, "prune": pruning}
 
 STRATEGIES = {
     strategy.name: strategy
-    for strategy in (FULL, BOTH, HALF, BALANCED, halving(), *(make() for make in _ADAPTIVE.values()))
+    for strategy in (FULL, BOTH, HALF, BALANCED, halving(), *(make() for make in _ADAPTIVE.values()), AGGREGATE, RERANK)
 }
 
 

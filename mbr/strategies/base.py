@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from candidates.errors import UsageError
 from mbr.decide import Certainty
 from mbr.matrix import Relation
+from mbr.utilities.base import QualityUtility, Utility
 
 Pairs = NDArray[np.intp]
 Scores = NDArray[np.float32]
@@ -93,6 +95,17 @@ class Ask:
     regret: float = np.inf
 
 
+@dataclass(frozen=True)
+class AskEach(Ask):
+    """One score of each candidate, by itself (a quality) or against the mean of all pseudo-references (an aggregate).
+
+    `pairs` name each candidate twice. The weights [N] are those of the mean, as in `Segment`.
+    """
+
+    weights: Floats = field(default_factory=lambda: np.empty(0))
+    own_weights: Floats = field(default_factory=lambda: np.empty(0))
+
+
 class Enough(Exception):
     """Thrown into a conversation: decide with what there is."""
 
@@ -131,6 +144,8 @@ class Strategy:
     passes: Callable[[int, int, Relation], int]
     rounds: Callable[[int], int] = lambda size: 1
     needs_antisymmetry: bool = False
+    # Which utilities it is for: any that compares ("pairs"), that rates ("quality"), that aggregates ("aggregate").
+    asks: Literal["pairs", "quality", "aggregate"] = "pairs"
     uses_seed: bool = False
     adaptive: bool = False
     anytime: bool = False
@@ -146,11 +161,21 @@ class Strategy:
                 "list of a size"
             )
 
-    def check_fit(self, utility: str, relation: Relation) -> None:
-        if self.needs_antisymmetry and relation != "antisymmetric":
+    def check_fit(self, called: str, utility: Utility | type[Utility]) -> None:
+        """Whether the strategy can go with a utility, made already or not."""
+        kind = utility if isinstance(utility, type) else type(utility)
+        rates = issubclass(kind, QualityUtility)
+        if rates != (self.asks == "quality"):
+            why = "rates each candidate by itself" if rates else "compares candidates"
+            raise UsageError(
+                f"utility {called!r} {why}, which strategy {self.name!r} cannot use; use {kind.default_strategy}"
+            )
+        if self.asks == "aggregate" and not kind.aggregates():
+            raise UsageError(f"utility {called!r} cannot aggregate its pseudo-references; use {kind.default_strategy}")
+        if self.needs_antisymmetry and utility.relation != "antisymmetric":
             instead = "halving" if self.name == "race" else "full"
             raise UsageError(
-                f"strategy {self.name!r} needs an antisymmetric utility, which {utility!r} is not; use {instead}"
+                f"strategy {self.name!r} needs an antisymmetric utility, which {called!r} is not; use {instead}"
             )
 
 

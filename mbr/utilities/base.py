@@ -1,9 +1,10 @@
 """What a utility is and what it can do.
 
-A utility says how good a hypothesis is when another candidate is taken for the reference. Two shapes cover all of
+A utility says how good a hypothesis is when another candidate is taken for the reference. Three shapes cover all of
 them: a `PairUtility` scores (source, hypothesis, pseudo-reference) triples one by one, each a pass of a model; a
-`MatrixUtility` computes all pairs of a list at once from statistics or embeddings of the single texts. Subclass one
-of them, give it a name, and register it (docs/utilities.md) or pass the object itself to `mbr.decode`.
+`MatrixUtility` computes all pairs of a list at once from statistics or embeddings of the single texts; a
+`QualityUtility` needs no reference and rates each candidate by itself. Subclass one of them, give it a name, and
+register it (docs/utilities.md) or pass the object itself to `mbr.decode`.
 
     class Shorter(MatrixUtility):
         name = "shorter"
@@ -34,6 +35,8 @@ class Utility(ABC):
     needs: ClassVar[str] = "nothing"
     relation: ClassVar[Relation] = "none"
     default_strategy: ClassVar[str] = "full"
+    # A judge of the same family flatters what this utility chose.
+    family: ClassVar[str] = "other"
     # What it can do, in the words of the literature: lexical, embedding, referenceless.
     traits: ClassVar[tuple[str, ...]] = ()
 
@@ -69,7 +72,13 @@ class Utility(ABC):
     def capabilities(cls) -> tuple[str, ...]:
         pairwise = ("pairwise",) if issubclass(cls, PairUtility) else ()
         antisymmetric = ("antisymmetric",) if cls.relation == "antisymmetric" else ()
-        return pairwise + antisymmetric + cls.traits
+        aggregate = ("aggregate",) if cls.aggregates() else ()
+        return pairwise + antisymmetric + aggregate + cls.traits
+
+    @classmethod
+    def aggregates(cls) -> bool:
+        """Whether it can compare a candidate with the mean of all pseudo-references (`MatrixUtility.aggregate`)."""
+        return issubclass(cls, MatrixUtility) and cls.aggregate is not MatrixUtility.aggregate
 
 
 class PairUtility(Utility):
@@ -91,6 +100,33 @@ class MatrixUtility(Utility):
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         """Utilities [hypotheses, references]."""
 
+    def prepare(self, lists: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Told of the (source, candidates) whose matrices are asked for next, so that work on them can be pooled."""
+
+    def aggregate(
+        self, source: str, texts: Sequence[str], weights: NDArray[np.float64], own_weights: NDArray[np.float64]
+    ) -> NDArray[np.float32]:
+        """Scores [texts] against one pseudo-reference, the weighted mean of all: an approximation in linear time.
+
+        `weights` [texts] are those of the pseudo-references, `own_weights` what a text counts in its own.
+        """
+        raise NotImplementedError(f"utility {self.name!r} cannot aggregate")
+
     def cost(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
         """What this matrix would take, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
+        return {}
+
+
+class QualityUtility(Utility):
+    """Rates each candidate by itself: reranking by quality estimation. Requests of many lists are pooled."""
+
+    default_strategy = "rerank"
+    traits = ("referenceless",)
+
+    @abstractmethod
+    def score_each(self, rows: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """Qualities [rows] of (source, candidate)."""
+
+    def cost(self, rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """What scoring these would take, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
         return {}

@@ -31,6 +31,7 @@ class Pear(PairUtility):
     relation = "antisymmetric"
     default_strategy = "race"
     traits = ("referenceless",)
+    family = "pear"
 
     def __init__(
         self,

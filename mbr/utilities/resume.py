@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import ModelError, UsageError
-from mbr.utilities.base import MatrixUtility, PairUtility, Triple, Utility
+from mbr.utilities.base import MatrixUtility, PairUtility, QualityUtility, Triple, Utility
 from mbr.utilities.pear import model_settings, window_of
 from pear.resume import Resume, check_weight
 
@@ -71,6 +71,8 @@ class WithResume(PairUtility):
     def _base_scores(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
         if isinstance(self.base, MatrixUtility):
             return pairs_of_matrices(self.base, triples)
+        if isinstance(self.base, QualityUtility):
+            return self.base.score_each([(source, hypothesis) for source, hypothesis, _ in triples])
         return cast(PairUtility, self.base).score_pairs(triples)
 
     def truncates(self, source: str, texts: Sequence[str]) -> bool:

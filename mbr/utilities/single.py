@@ -1,7 +1,4 @@
-"""A single-candidate model as a utility: u(i, j) is the absolute score of candidate i, whatever j is.
-
-The decision is then plain reranking by quality estimation: N encoder passes for N candidates, and no comparison.
-"""
+"""A single-candidate model as a utility: the absolute score of each candidate, and no comparison."""
 
 from __future__ import annotations
 
@@ -13,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import ModelError, UsageError
-from mbr.utilities.base import MatrixUtility
+from mbr.utilities.base import QualityUtility
 from mbr.utilities.pear import model_settings
 from pear.single import Single as SingleModel
 
 
-class Single(MatrixUtility):
+class Single(QualityUtility):
     """A checkpoint of kind single, or a sentinel that sees the candidate only. Options as in `pear.scorer`."""
 
     name = "single"
     summary = "absolute quality of each candidate, references not read"
     needs = "a checkpoint of kind single (--model)"
-    traits = ("referenceless",)
+    family = "pear"
 
     def __init__(
         self,
@@ -70,17 +67,16 @@ class Single(MatrixUtility):
     def notes(self) -> list[str]:
         return [str(self._model.engine.agreement)] if self._model.engine.agreement else []
 
-    def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
-        scores = self._model.score([(source, text) for text in hypotheses], progress=self.progress)
-        return np.repeat(scores[:, None], len(references), axis=1)
+    def score_each(self, rows: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        return self._model.score(rows, progress=self.progress)
 
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
         return self._model.engine.truncates(self._shown(source), texts, at_once=1)
 
-    def cost(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    def cost(self, rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
         engine = self._model.engine
-        rows = [(self._shown(source), text) for text in hypotheses]
-        return {"tokens": engine.tokens(rows), "memory_bytes": engine.memory_bytes()}
+        shown = [(self._shown(source), text) for source, text in rows]
+        return {"tokens": engine.tokens(shown), "memory_bytes": engine.memory_bytes()}
 
     def close(self) -> None:
         self._model.close()

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from mbr import read_matrices
+from mbr.utilities import utility_names
 from tests.conftest import Run, write_jsonl
 
 pytestmark = pytest.mark.one_world
@@ -168,7 +169,7 @@ def test_dry_run_counts_and_scores_next_to_nothing(run: Run, lists: Path, ours: 
 def test_list_utilities(run: Run) -> None:
     result = run("mbr-decode", "--list-utilities")
     assert result.returncode == 0
-    assert [line.split()[0] for line in result.stdout.splitlines()] == ["name", "pear", "chrf", "bleu", "single"]
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["name", *utility_names(), "A:1+B:2"]
 
 
 def test_underscores_are_accepted(run: Run, lists: Path) -> None:
@@ -202,7 +203,7 @@ TROUBLE: list[tuple[str, bytes | None, tuple[str, ...], int, str]] = [
     ("missing file", None, (), 3, "l.jsonl: cannot be read: No such file"),
     ("line break in text output", line('["a\\nb", "c"]'), (), 3, "use --format jsonl"),
     ("no log-probabilities", line('["a", "b"]'), ("--weights", "logprob"), 3, "no log-probability"),
-    ("unknown utility", line('["a"]'), ("--utility", "rouge"), 2, "expected one of pear, chrf, bleu"),
+    ("unknown utility", line('["a"]'), ("--utility", "rouge"), 2, "expected one of pear, comet, xcomet"),
     ("unknown option", line('["a"]'), ("--speed", "9"), 2, "unrecognized arguments"),
     ("option of another utility", line('["a"]'), ("--model", "x"), 2, "'chrf' has no option 'model'"),
     (

@@ -1,0 +1,175 @@
+"""The network behind BLEURT, and how the checkpoints of bleurt-pytorch are read.
+
+BLEURT-20 is RemBERT under other names, with RemBERT's sentencepiece vocabulary; the versions before it are BERT. What
+transformers does not know (their configuration class, their tokenizer class) is read here from the files themselves.
+The tokenizer is sentencepiece as it is: a text that spells `[SEP]` is text, as for the original program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from candidates.errors import ModelError
+from mbr.metrics.base import ModelOptions
+from mbr.metrics.released import Found, find_model
+from mbr.metrics.weights import read_config, read_weights, tokenizer_folder
+from pear.parts import fill_weights, fingerprint, make_buffers
+from pear.serialize import Layout
+
+# The same file, as bleurt-pytorch, RemBERT and the original program call it.
+SENTENCEPIECE_FILES = ("spm.model", "sentencepiece.model", "sent_piece.model")
+# Settings that BLEURT's configuration shares with RemBERT's and BERT's.
+SHARED = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "layer_norm_eps",
+    "pad_token_id",
+)
+
+
+class BleurtNetwork(nn.Module):
+    """An encoder, and from the state of its first token the score."""
+
+    def __init__(self, encoder: Any, hidden: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.Tanh(), nn.Linear(hidden, 1))
+
+    def forward(self, ids: Tensor, attention: Tensor, types: Tensor) -> Tensor:
+        """Scores [rows] of token ids, mask and token types, all [rows, tokens]."""
+        states = self.encoder(input_ids=ids, attention_mask=attention, token_type_ids=types).last_hidden_state
+        return self.head(states[:, 0].float()).squeeze(-1)
+
+
+class SentencePieces:
+    """A sentencepiece vocabulary that is called as the tokenizers of transformers are."""
+
+    def __init__(self, file: Path) -> None:
+        import sentencepiece
+
+        try:
+            self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(file))
+        except (OSError, RuntimeError) as exc:
+            raise ModelError(f"{file} is not a sentencepiece vocabulary: {exc}") from exc
+        self.cls_token_id, self.sep_token_id, self.pad_token_id = (
+            self._special(token, file) for token in ("[CLS]", "[SEP]", "[PAD]")
+        )
+
+    def __call__(self, texts: Sequence[str], **_: Any) -> dict[str, list[list[int]]]:
+        contents = self._pieces.encode(list(texts))
+        return {"input_ids": [[self.cls_token_id, *ids, self.sep_token_id] for ids in contents]}
+
+    def _special(self, token: str, file: Path) -> int:
+        number = int(self._pieces.piece_to_id(token))
+        if self._pieces.id_to_piece(number) != token:
+            raise ModelError(f"{file}: this vocabulary has no {token}; it is not that of BLEURT")
+        return number
+
+
+@dataclass
+class BleurtCheckpoint:
+    """A loaded model: the network on the CPU, its tokenizer, how its input is laid out, and where it came from."""
+
+    network: BleurtNetwork
+    tokenizer: Any
+    layout: Layout
+    hidden: int
+    name: str
+    found: Found
+
+
+def load_bleurt(default: str, options: ModelOptions) -> BleurtCheckpoint:
+    """A checkpoint of bleurt-pytorch."""
+    found = find_model(
+        options.get("model") or default,
+        "bleurt",
+        revision=options.get("revision"),
+        cache_dir=options.get("cache_dir"),
+        offline=options.get("offline", False),
+    )
+    folder = found.path
+    config = read_config(folder)
+    if config.get("model_type") != "bleurt":
+        raise ModelError(
+            f"{folder} is a model of type {config.get('model_type')}, not bleurt; expected a checkpoint of "
+            "bleurt-pytorch"
+        )
+    wanted = options.get("encoder")
+    tokenizer = _load_tokenizer(tokenizer_folder(wanted, folder, options) if wanted else folder)
+    try:
+        network = _build(config)
+    except Exception as exc:  # each version of transformers has its own errors for this
+        raise ModelError(f"{folder}: cannot build BLEURT from this configuration: {exc}") from exc
+    fill_weights(network, _renamed(read_weights(folder)), folder, strict=True)
+    encoder: Any = network.encoder
+    layout = Layout(
+        tokenizer.cls_token_id,
+        tokenizer.sep_token_id,
+        tokenizer.pad_token_id,
+        separators_between=1,
+        max_tokens=min(int(encoder.config.max_position_embeddings), 512),
+    )
+    name = f"{found.name}@{fingerprint(network, tokenizer)}" if found.local else found.name
+    return BleurtCheckpoint(network.eval(), tokenizer, layout, int(encoder.config.hidden_size), name, found)
+
+
+def _build(config: dict[str, Any]) -> BleurtNetwork:
+    """The network in its shape, without weights."""
+    from transformers import BertConfig, BertModel, RemBertConfig, RemBertModel
+
+    settings = {key: config[key] for key in SHARED if config.get(key) is not None}
+    embedding = config.get("embedding_size")
+    with torch.device("meta"):
+        if embedding is None:
+            encoder = BertModel(BertConfig(**settings), add_pooling_layer=False)
+        else:
+            # Their defaults differ; BLEURT's are BERT's.
+            settings = {**{key: getattr(BertConfig(), key) for key in SHARED}, **settings}
+            encoder = RemBertModel(RemBertConfig(**settings, input_embedding_size=embedding), add_pooling_layer=False)
+        network = BleurtNetwork(encoder, encoder.config.hidden_size)
+    make_buffers(encoder)
+    return network
+
+
+def _renamed(state: dict[str, Any]) -> dict[str, Any]:
+    names = {
+        "bleurt.encoder.embedding_projection.": "encoder.encoder.embedding_hidden_mapping_in.",
+        "bleurt.pooler.dense.": "head.0.",
+        "bleurt.": "encoder.",
+        "classifier.": "head.2.",
+    }
+    renamed = {}
+    for key, value in state.items():
+        prefix = next((prefix for prefix in names if key.startswith(prefix)), "")
+        if not key.endswith(("embeddings.position_ids", "embeddings.token_type_ids")):
+            renamed[names.get(prefix, "") + key.removeprefix(prefix)] = value
+    return renamed
+
+
+def _load_tokenizer(folder: Path) -> Any:
+    for name in SENTENCEPIECE_FILES:
+        if (folder / name).is_file():
+            return SentencePieces(folder / name)
+    if not any((folder / name).is_file() for name in ("vocab.txt", "tokenizer.json")):
+        raise ModelError(
+            f"{folder} has no tokenizer: expected {SENTENCEPIECE_FILES[0]} (BLEURT-20) or vocab.txt (the versions "
+            "before it); a folder that holds it may be given (--encoder FOLDER)"
+        )
+    from transformers import BertTokenizerFast
+
+    try:
+        return BertTokenizerFast.from_pretrained(folder)
+    except Exception as exc:  # files may be wrong in more ways than can be listed
+        raise ModelError(f"{folder}: cannot load the tokenizer: {exc}") from exc

@@ -1,0 +1,89 @@
+"""MetricX-24: a prompt of source, candidate and reference through mT5; the score is a predicted MQM error, 0 to 25.
+
+It needs no reference: rows of (source, hypothesis) are judged without one by the same model. Each distinct prompt is
+tokenised and computed once. Lower is better.
+
+    with MetricX(model="metricx-folder") as metricx:
+        metricx.score([("A dog.", "Ein Hund.")])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.errors import UsageError
+from mbr.metrics.base import ModelOptions, NeuralMetric, Row
+
+Ints = NDArray[np.int64]
+
+DEFAULT = "metricx-24-hybrid-xl"
+MAX_TOKENS = 1536  # as the models were trained, with the end token, which is then dropped
+
+
+class MetricX(NeuralMetric):
+    """A MetricX-24 checkpoint as Google released it. Options: `ModelOptions`; fp16 is not one of its precisions."""
+
+    name = "metricx"
+    summary = "MetricX-24: learned, predicts an error score, with a reference or without"
+    family = "metricx"
+    needs = "a checkpoint (--model); else google/metricx-24-hybrid-xl-v2p6 from the hub"
+    takes = (2, 3)
+    lower_is_better = True
+
+    def __init__(self, **options: Unpack[ModelOptions]) -> None:
+        if options.get("dtype") == "fp16":
+            raise UsageError("metricx cannot run in fp16: the numbers inside mT5 grow too large for it; use bf16")
+        from mbr.metrics.metricx_network import load_metricx
+        from mbr.metrics.runner import Runner, running
+        from pear.serialize import TokenStore
+
+        checkpoint = load_metricx(DEFAULT, options)
+        self._padding = checkpoint.padding
+        self._store = TokenStore(checkpoint.tokenizer)
+        runner = Runner(checkpoint.network, hidden=checkpoint.hidden, **running(options))
+        self._hold(checkpoint.name, checkpoint.found, runner, MAX_TOKENS)
+
+    def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
+        if not rows:
+            return np.empty(0, np.float32)
+        prompts = self._prompts(rows)
+        places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
+        numbers = self._store.number(places)
+        begins, lengths = self._store.offsets[numbers], self._fitted(numbers)
+        scores = np.empty(len(places), np.float32)
+
+        def work(network: Any, device: Any, rows: Ints) -> None:
+            from mbr.metrics.runner import padded
+
+            contents = [self._store.tokens[begins[row] : begins[row] + lengths[row]] for row in rows]
+            ids, attention = padded(contents, self._padding, device)
+            scores[rows] = network(ids, attention.long()).cpu().numpy()
+
+        self._runner.run(lengths, work, label="MetricX" if progress else None)
+        return scores[[places[prompt] for prompt in prompts]]
+
+    def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
+        if not rows:
+            return np.zeros(0, np.bool_)
+        numbers = self._store.number(self._prompts(rows))  # first: it replaces the arrays of the store
+        return np.asarray(self._store.lengths[numbers] > MAX_TOKENS - 1)
+
+    def tokens(self, rows: Sequence[Row]) -> int:
+        return int(self._fitted(self._store.number(dict.fromkeys(self._prompts(rows)))).sum()) if rows else 0
+
+    def _fitted(self, numbers: Ints) -> Ints:
+        return np.minimum(self._store.lengths[numbers], MAX_TOKENS - 1)
+
+    def _prompts(self, rows: Sequence[Row]) -> list[str]:
+        self.texts_per_row(rows)
+        return [prompt(*row) for row in rows]
+
+
+def prompt(source: str, hypothesis: str, reference: str | None = None) -> str:
+    """What the model reads. It is tokenised as a whole: pieces may reach across the joins."""
+    words = f"source: {source} candidate: {hypothesis}"
+    return words if reference is None else f"{words} reference: {reference}"

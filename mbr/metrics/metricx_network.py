@@ -1,0 +1,169 @@
+"""The network behind MetricX-24, and how its released checkpoints are read.
+
+It is mT5 that says one word: the encoder reads the prompt, the decoder takes one step, and the score is the output of
+a single entry of the vocabulary. Of the output layer, a row for each of 250,112 entries, only that row is kept.
+The released repositories have no tokenizer; it is that of the mT5 they were trained from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from candidates.errors import ModelError
+from mbr.metrics.base import ModelOptions
+from mbr.metrics.released import RELEASES, Found, find_model
+from mbr.metrics.weights import read_config, read_weights, tokenizer_folder
+from pear.parts import fill_weights, fingerprint, load_tokenizer
+
+SCORE_ID = 250089  # <extra_id_10>
+WORST = 25.0
+ARCHITECTURE = "MT5ForRegression"
+TOKENIZER = "google/mt5-xl"  # all sizes of mT5 have the same vocabulary
+TOKENIZER_FILES = ("spiece.model", "tokenizer.json")
+# Copies of the input embedding, and a weight of the first mT5 that nothing reads.
+SUPERFLUOUS = (
+    "encoder.embed_tokens.weight",
+    "decoder.embed_tokens.weight",
+    "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
+)
+
+
+class MetricXNetwork(nn.Module):
+    """mT5, of which `encoder` is encoder and decoder both, and `head` one row of its output layer."""
+
+    def __init__(self, encoder: Any, hidden: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Linear(hidden, 1, bias=False)
+
+    def forward(self, ids: Tensor, attention: Tensor) -> Tensor:
+        """Scores [rows] of token ids and mask, both [rows, tokens]."""
+        start = torch.zeros_like(ids[:, :1])
+        states = self.encoder(input_ids=ids, attention_mask=attention, decoder_input_ids=start, use_cache=False)
+        return self.head(states.last_hidden_state[:, 0].float()).squeeze(-1).clamp(0.0, WORST)
+
+
+class Prompts:
+    """mT5's tokenizer, with a start token of no meaning: `TokenStore` takes one token off either end."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    def __call__(self, texts: Sequence[str], **options: Any) -> dict[str, list[list[int]]]:
+        return {"input_ids": [[0, *ids] for ids in self._tokenizer(list(texts), **options)["input_ids"]]}
+
+
+@dataclass
+class MetricXCheckpoint:
+    """A loaded model: the network on the CPU in the precision of its files, its tokenizer, where it came from."""
+
+    network: MetricXNetwork
+    tokenizer: Prompts
+    padding: int
+    hidden: int
+    name: str
+    found: Found
+
+
+def load_metricx(default: str, options: ModelOptions) -> MetricXCheckpoint:
+    """A released checkpoint, or one in the same format."""
+    model = str(options.get("model") or default)
+    found = find_model(
+        model,
+        "metricx",
+        revision=options.get("revision"),
+        cache_dir=options.get("cache_dir"),
+        offline=options.get("offline", False),
+    )
+    folder = found.path
+    config = read_config(folder)
+    _check_kind(config, found)
+    try:
+        network = _build(config)
+    except Exception as exc:  # each version of transformers has its own errors for this
+        raise ModelError(f"{folder}: cannot build mT5 from this configuration: {exc}") from exc
+    tokenizer = _load_tokenizer(folder, model, options)
+    encoder: Any = network.encoder
+    state = _placed(read_weights(folder), config, encoder.config, folder)
+    fill_weights(network, state, folder, strict=True)
+    encoder.set_input_embeddings(encoder.shared)  # encoder and decoder hold the same one
+    padding = encoder.config.pad_token_id or 0
+    name = f"{found.name}@{fingerprint(network, tokenizer)}" if found.local else found.name
+    return MetricXCheckpoint(network.eval(), tokenizer, padding, int(encoder.config.d_model), name, found)
+
+
+def _check_kind(config: dict[str, Any], found: Found) -> None:
+    kind, architectures = config.get("model_type"), config.get("architectures") or [ARCHITECTURE]
+    if kind != "mt5" or ARCHITECTURE not in architectures:
+        raise ModelError(
+            f"{found.path} is a model of type {kind} ({', '.join(architectures)}); expected MetricX-24, "
+            f"that is mt5 ({ARCHITECTURE})"
+        )
+    if "metricx-23" in found.name.lower():
+        raise ModelError(f"{found.name}: MetricX-23 reads another input than MetricX-24; expected a MetricX-24 model")
+
+
+def _build(config: dict[str, Any]) -> MetricXNetwork:
+    """The network in its shape, without weights."""
+    from transformers import MT5Config, MT5Model
+
+    with torch.device("meta"):
+        encoder = MT5Model(MT5Config.from_dict(config))
+        return MetricXNetwork(encoder, encoder.config.d_model)
+
+
+def _placed(state: dict[str, Any], config: dict[str, Any], shape: Any, folder: Path) -> dict[str, Any]:
+    """The weights by their names in our network. `config` as written: transformers 5 forgets ties."""
+    tied = bool(config.get("tie_word_embeddings", False))
+    output = state.pop("lm_head.weight", state.get("shared.weight") if tied else None)
+    if output is None or "shared.weight" not in state:
+        missing = "shared.weight" if output is not None or tied else "lm_head.weight"
+        raise ModelError(f"{folder}: the weights are incomplete, {missing} is missing")
+    if output.dim() != 2 or len(output) <= SCORE_ID:
+        raise ModelError(
+            f"{folder}: an output layer of shape {tuple(output.shape)} has no entry {SCORE_ID}, which is the score"
+        )
+    row = output[SCORE_ID : SCORE_ID + 1].clone()
+    state = {f"encoder.{key}": value for key, value in state.items() if key not in SUPERFLUOUS}
+    state["encoder.encoder.embed_tokens.weight"] = state["encoder.decoder.embed_tokens.weight"] = state[
+        "encoder.shared.weight"
+    ]
+    # Where input and output share their embedding, mT5 scales what goes out.
+    state["head.weight"] = row.float() * shape.d_model**-0.5 if tied else row
+    return state
+
+
+def _load_tokenizer(folder: Path, model: str, options: ModelOptions) -> Prompts:
+    wanted = options.get("encoder")
+    if wanted is None and not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        release = RELEASES.get(model) or next((r for r in RELEASES.values() if r.repository == model), None)
+        wanted = (release.tokenizer if release else None) or TOKENIZER
+    place = folder if wanted is None else tokenizer_folder(wanted, folder, options)
+    with _quiet_transformers():
+        tokenizer = load_tokenizer(place)
+    if tokenizer("")["input_ids"] != [tokenizer.eos_token_id]:
+        raise ModelError(f"{place}: not the tokenizer of an mT5, which adds one end token and nothing else")
+    return Prompts(tokenizer)
+
+
+@contextlib.contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """It warns that rare characters become unknown ones instead of bytes; so they did when MetricX was evaluated."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(verbosity)

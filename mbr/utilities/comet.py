@@ -1,0 +1,93 @@
+"""COMET-MBR: each distinct text is encoded once, then the estimator goes over all pairs (`mbr.metrics.comet`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbr.metrics import ModelOptions, get_metric
+from mbr.utilities.base import MatrixUtility
+
+if TYPE_CHECKING:
+    import torch
+
+    from mbr.metrics.comet import Comet as CometMetric
+
+
+class Comet(MatrixUtility):
+    """A COMET checkpoint with references (`regression_metric`). Options: `ModelOptions`."""
+
+    name = "comet"
+    summary = "COMET: learned, from vectors of source, hypothesis and reference"
+    needs = "a checkpoint (--model); else Unbabel/wmt22-comet-da from the hub"
+    family = "comet"
+    traits = ("embedding",)
+
+    def __init__(self, **options: Unpack[ModelOptions]) -> None:
+        self.metric = cast("CometMetric", get_metric("comet", **options))
+        self._vectors: dict[str, torch.Tensor] = {}
+
+    def settings(self) -> dict[str, object]:
+        return self.metric.settings()
+
+    def notes(self) -> list[str]:
+        return self.metric.notes()
+
+    def prepare(self, lists: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Encode the texts of several lists together, in full batches; those of earlier lists are forgotten."""
+        texts = list(dict.fromkeys(text for source, candidates in lists for text in (source, *candidates)))
+        self._vectors = dict(zip(texts, self.metric.embed(texts, progress=self.progress), strict=True))
+
+    def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
+        self._see_to(source, hypotheses, references)
+        others = None if references is hypotheses else self._stack(references)
+        return self.metric.all_pairs(self._vectors[source], self._stack(hypotheses), others)
+
+    def aggregate(
+        self, source: str, texts: Sequence[str], weights: NDArray[np.float64], own_weights: NDArray[np.float64]
+    ) -> NDArray[np.float32]:
+        """Against the mean vector of the pseudo-references, as DeNero et al. (2009) and Vamvas & Sennrich (2024) do."""
+        self._see_to(source, texts, ())
+        vectors = self._stack(texts)
+        means = mean_vectors(vectors, weights, own_weights)
+        return self.metric.estimate(self._vectors[source].expand_as(vectors), vectors, means)
+
+    def truncates(self, source: str, texts: Sequence[str]) -> bool:
+        return bool(self.metric.truncated([(text,) for text in (source, *texts)]).any())
+
+    def cost(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+        tokens = self.metric.tokens([(text,) for text in (source, *hypotheses, *references)])
+        return {"tokens": tokens, "memory_bytes": self.metric.memory_bytes()}
+
+    def close(self) -> None:
+        self._vectors.clear()
+        self.metric.close()
+
+    def _see_to(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+        if any(text not in self._vectors for text in (source, *hypotheses, *references)):
+            self.prepare([(source, (*hypotheses, *references))])
+
+    def _stack(self, texts: Sequence[str]) -> torch.Tensor:
+        import torch
+
+        return torch.stack([self._vectors[text] for text in texts])
+
+
+def mean_vectors(vectors: torch.Tensor, weights: NDArray[np.float64], own_weights: NDArray[np.float64]) -> torch.Tensor:
+    """For each text the weighted mean [texts, hidden] of all, in which it counts by its own weight.
+
+    Where nothing is left beside the text itself, it is the text.
+    """
+    import torch
+
+    left = np.maximum(weights - own_weights, 0)
+    total = weights.sum() - left
+    alone = total <= 0
+    known = {"dtype": vectors.dtype, "device": vectors.device}
+    shares = torch.as_tensor(weights, **known)
+    summed = shares @ vectors - torch.as_tensor(left, **known)[:, None] * vectors
+    means = summed / torch.as_tensor(np.where(alone, 1, total), **known)[:, None]
+    return torch.where(torch.as_tensor(alone, device=vectors.device)[:, None], vectors, means)

@@ -1,0 +1,110 @@
+"""Learned metrics as utilities: other candidates are their references, or they need none.
+
+What compares goes through the same pooled batches pair by pair (BLEURT, MetricX, XCOMET); what rates a candidate by
+itself (CometKiwi, MetricX and XCOMET without reference) reranks, or filters before something dearer. A metric where
+lower is better enters with its sign changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbr.metrics import ModelOptions, get_metric
+from mbr.utilities.base import PairUtility, QualityUtility, Triple, Utility
+
+
+class OfMetric(Utility):
+    """What all utilities that are a metric have in common. Options: `ModelOptions`."""
+
+    metric_name: ClassVar[str]
+
+    def __init__(self, **options: Unpack[ModelOptions]) -> None:
+        self.metric = get_metric(self.metric_name, **options)
+        self._sign = np.float32(-1 if self.metric.lower_is_better else 1)
+
+    def settings(self) -> dict[str, object]:
+        return self.metric.settings()
+
+    def notes(self) -> list[str]:
+        return self.metric.notes()
+
+    def close(self) -> None:
+        self.metric.close()
+
+
+class ComparingMetric(OfMetric, PairUtility):
+    """A metric with references that reads hypothesis and reference together, so that each pair is a pass."""
+
+    # A pass of these is dear: decide and commit often.
+    window_passes = 4096
+
+    def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
+        return self._sign * self.metric.score(triples, progress=self.progress)
+
+    def truncates(self, source: str, texts: Sequence[str]) -> bool:
+        longest = sorted(texts, key=len)[-2:]
+        return bool(self.metric.truncated([(source, a, b) for a in longest for b in longest]).any())
+
+    def cost(self, triples: Sequence[Triple]) -> dict[str, Any]:
+        return {"tokens": self.metric.tokens(triples), "memory_bytes": self.metric.memory_bytes()}
+
+
+class RatingMetric(OfMetric, QualityUtility):
+    """A metric without references."""
+
+    def score_each(self, rows: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        return self._sign * self.metric.score(rows, progress=self.progress)
+
+    def truncates(self, source: str, texts: Sequence[str]) -> bool:
+        return bool(self.metric.truncated([(source, text) for text in texts]).any())
+
+    def cost(self, rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        return {"tokens": self.metric.tokens(rows), "memory_bytes": self.metric.memory_bytes()}
+
+
+class Bleurt(ComparingMetric):
+    name = metric_name = "bleurt"
+    summary = "BLEURT: learned, hypothesis and reference read together"
+    needs = "a checkpoint (--model); else BLEURT-20 from the hub"
+    family = "bleurt"
+
+
+class MetricX(ComparingMetric):
+    name = metric_name = "metricx"
+    summary = "minus MetricX: learned, source, hypothesis and reference read together"
+    needs = "a checkpoint (--model); else MetricX-24-Hybrid-XL from the hub"
+    family = "metricx"
+
+
+class XComet(ComparingMetric):
+    name = metric_name = "xcomet"
+    summary = "XCOMET: learned, from the errors it finds"
+    needs = "a checkpoint (--model); else XCOMET-XL from the hub (not for commercial use)"
+    family = "comet"
+
+
+class CometKiwi(RatingMetric):
+    name = metric_name = "cometkiwi"
+    summary = "CometKiwi: learned quality of each candidate"
+    needs = "a checkpoint (--model); else Unbabel/wmt22-cometkiwi-da from the hub (not for commercial use)"
+    family = "comet"
+
+
+class MetricXQE(RatingMetric):
+    name = "metricx-qe"
+    metric_name = "metricx"
+    summary = "minus MetricX without reference"
+    needs = "as metricx"
+    family = "metricx"
+
+
+class XCometQE(RatingMetric):
+    name = "xcomet-qe"
+    metric_name = "xcomet"
+    summary = "XCOMET without reference"
+    needs = "as xcomet"
+    family = "comet"
