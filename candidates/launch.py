@@ -15,6 +15,7 @@ from candidates.console import run
 COMMANDS = {
     "mbr-decode": "mbr.cli.decode",
     "mbr-generate": "candidates.cli",
+    "mbr-evaluate": "mbr.cli.evaluate",
     "mbr-doctor": "mbr.cli.doctor",
     "pear-score": "pear.cli.score",
     "pear-train": "pear.cli.train",
@@ -35,6 +36,7 @@ def start(command: str) -> None:
 
 mbr_decode = partial(start, "mbr-decode")
 mbr_generate = partial(start, "mbr-generate")
+mbr_evaluate = partial(start, "mbr-evaluate")
 mbr_doctor = partial(start, "mbr-doctor")
 pear_score = partial(start, "pear-score")
 pear_train = partial(start, "pear-train")

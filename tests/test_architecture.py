@@ -25,6 +25,7 @@ MBR_LAYERS = [
     "matrix",
     "signature",
     "decide",
+    "metrics",
     "utilities",
     "strategies",
     "scorelog",
@@ -32,6 +33,7 @@ MBR_LAYERS = [
     "prefilter",
     "pipeline",
     "api",
+    "evaluate",
     "estimate",
     "cli",
 ]

@@ -1,0 +1,290 @@
+"""mbr-evaluate: outputs of systems in, scores by several judges out, with intervals, tests and checks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from candidates.console import Console, Parser, add_message_options
+from candidates.errors import MbrError, UsageError
+
+if TYPE_CHECKING:
+    from mbr.cli.systems import Texts
+    from mbr.evaluate import Evaluation, JudgeSpec
+
+QUICK_START = """\
+quick start:
+  mbr-evaluate --references ref.txt --systems a.txt b.txt --baseline a
+  mbr-evaluate --sources src.txt --references ref.txt --systems system-outputs/en-de --judge chrf xcomet=FOLDER
+  mbr-evaluate --sources src.txt --systems new=best.jsonl --judge cometkiwi --format json -o scores.json"""
+
+DEFAULT_JUDGES = ("chrf", "bleu", "ter")
+LISTS = ("systems", "references", "judge")
+MODEL_OPTIONS = ("cache_dir", "device", "dtype", "batch_tokens", "threads")
+LONG_FOR_TER = 50  # words: sacrebleu's TER takes the third power of them
+FEW_SEGMENTS = 30
+
+
+def parser() -> Parser:
+    p = Parser(
+        "mbr-evaluate",
+        "Score the outputs of translation systems by several judges, with confidence intervals, significance tests "
+        "against a baseline, and checks of the outputs.",
+        QUICK_START,
+    )
+
+    g = p.add_argument_group("input (one line per segment; - is standard input)")
+    g.add_argument(
+        "--systems",
+        nargs="+",
+        action="extend",
+        metavar="NAME=FILE",
+        help="outputs: files of lines or mbr-decode's .jsonl, with or without NAME=; or folders of *.txt",
+    )
+    g.add_argument("--sources", metavar="FILE", help="what was translated")
+    g.add_argument(
+        "--references", nargs="+", action="extend", metavar="FILE", help="one file for each set of references"
+    )
+
+    g = p.add_argument_group("judges")
+    g.add_argument(
+        "--judge",
+        nargs="+",
+        action="extend",
+        metavar="NAME[=MODEL]",
+        help=f"may be repeated; see --list-judges (default: {' '.join(DEFAULT_JUDGES)}; no ter for paragraphs)",
+    )
+    g.add_argument("--tokenize", default="13a", metavar="NAME", help="sacrebleu tokenizer for bleu: zh, ja-mecab, ...")
+    g.add_argument("--list-judges", action="store_true", help="print what --judge takes, then stop")
+
+    g = p.add_argument_group("statistics")
+    g.add_argument("--baseline", metavar="NAME", help="the system that the others are tested against")
+    g.add_argument(
+        "--bootstrap", type=int, default=1000, metavar="N", help="draws for intervals and the paired bootstrap; 0: none"
+    )
+    g.add_argument(
+        "--trials", type=int, default=10_000, metavar="N", help="of the approximate randomisation test; 0: none"
+    )
+    g.add_argument("--seed", type=int, default=1, help="of draws and trials")
+
+    g = p.add_argument_group("output")
+    g.add_argument("-o", "--output", metavar="FILE", help="default: standard output; written whole or not at all")
+    g.add_argument("--format", choices=("table", "json", "tsv"), default="table", help="of the output")
+    g.add_argument("--segments", metavar="FILE.jsonl", help="also write scores and flags of each segment and system")
+    g.add_argument("--force", action="store_true", help="overwrite existing files")
+
+    g = p.add_argument_group("models (all neural judges)")
+    g.add_argument("--cache-dir", metavar="FOLDER", help="of downloaded models")
+    g.add_argument("--offline", action="store_true", help="use the local cache only")
+    g.add_argument("--device", help="auto, cpu, cuda, mps, or several: cuda:0,cuda:1 (default: auto)")
+    g.add_argument("--dtype", choices=("float32", "bf16", "fp16"), help="of the encoder (default: float32)")
+    g.add_argument("--batch-tokens", type=int, metavar="N", help="padded tokens a batch (default: by device and model)")
+    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
+    g.add_argument("--no-cache", action="store_true", help="neither use nor keep judgements of earlier runs")
+
+    g = p.add_argument_group("run")
+    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
+    add_message_options(p)
+    return p
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    options = _parse(sys.argv[1:] if argv is None else list(argv))
+    console = Console("mbr-evaluate", quiet=options.quiet, log_format=options.log_format)
+    if options.list_judges:
+        return _list_judges()
+    _check(options)
+
+    from mbr.cli.systems import check_lengths, read_systems, read_texts, utility_of
+    from mbr.evaluate.judges import parse_judges
+
+    if options.judge:
+        parse_judges(options.judge)  # a wrong name is told before files are read
+    references = [read_texts(path) for path in options.references or []]
+    sources = None if options.sources is None else read_texts(options.sources)
+    systems, left_out = read_systems(options.systems, references)
+    check_lengths(systems, [*([] if sources is None else [sources]), *references])
+    for name in left_out:
+        console.info(f"{name} holds a reference and is not taken as a system; give it as NAME=FILE to have it judged")
+    chosen_by = {name: utility for name, file in systems.items() if (utility := utility_of(file.path)) is not None}
+    if not options.judge:
+        options.judge = _default_judges(references, console)
+    judges = parse_judges(options.judge)
+    _advise(judges, systems, references, chosen_by, options, console)
+    return _run(options, judges, systems, sources, references, chosen_by, console)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    from candidates.config import with_config
+
+    p = parser()
+    options: argparse.Namespace = p.parse_args(with_config(p, argv))
+    flags = p.parse_args(argv)
+    for name in LISTS:  # a list on the command line takes the place of the file's, it does not grow it
+        if getattr(flags, name) is not None:
+            setattr(options, name, getattr(flags, name))
+    return options
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what makes no sense and fill in what was left out; nothing is read or loaded yet."""
+    if not options.systems:
+        raise UsageError("no outputs to judge; give --systems NAME=FILE, files, or a folder")
+    given = [word.rpartition("=")[2] for word in options.systems] + [*(options.references or []), options.sources]
+    if given.count("-") > 1:
+        raise UsageError("only one of --systems, --sources and --references can be standard input")
+    for name in ("bootstrap", "trials", "seed"):
+        if getattr(options, name) < 0:
+            raise UsageError(f"--{name} {getattr(options, name)} is negative")
+    for name in ("threads", "batch_tokens"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name)} is not a positive number")
+    if not options.judge and not options.references:
+        from mbr.evaluate.judges import WITHOUT_REFERENCES
+
+        raise UsageError(
+            f"the default judges ({', '.join(DEFAULT_JUDGES)}) need references; give --references FILE, "
+            f"or --sources FILE and a --judge that needs none: {WITHOUT_REFERENCES}"
+        )
+    files = [path for path in (options.output, options.segments) if path is not None]
+    if "" in files:
+        raise UsageError("--output and --segments need the name of a file")
+    if len({Path(path).resolve() for path in files}) < len(files):
+        raise UsageError("--output and --segments name the same file")
+
+    from candidates.text import refuse_overwrite
+
+    for path in files:  # before the work, not after it
+        refuse_overwrite(Path(path), force=options.force)
+
+
+def _default_judges(references: Sequence[Texts], console: Console) -> list[str]:
+    """TER only where it does not take hours."""
+    texts = references[0].texts
+    average = sum(len(text.split()) for text in texts) / max(len(texts), 1)
+    if average <= LONG_FOR_TER:
+        return list(DEFAULT_JUDGES)
+    console.info(f"ter is left out: segments of {average:.0f} words take it seconds each; ask for it with --judge ter")
+    return [name for name in DEFAULT_JUDGES if name != "ter"]
+
+
+def _advise(
+    judges: Sequence[JudgeSpec],
+    systems: dict[str, Texts],
+    references: Sequence[Texts],
+    chosen_by: dict[str, str],
+    options: argparse.Namespace,
+    console: Console,
+) -> None:
+    """Say beforehand what a user might wish to have known."""
+    from mbr.evaluate.evaluation import same_family
+    from mbr.evaluate.judges import JudgeSpec
+    from mbr.evaluate.lexical import wants_tokenizer
+
+    names = {judge.name for judge in judges}
+    segments = len(next(iter(systems.values())).texts)
+    if 0 < segments < FEW_SEGMENTS:
+        console.info(f"{segments} segments are few: intervals and tests mean little")
+    words = {"ter", "chrf++", *(["bleu"] if options.tokenize == "13a" else [])} & names
+    if words and references and (hint := wants_tokenizer(references[0].texts)):
+        console.warn(f"{', '.join(sorted(words))}: {hint}")
+    learned = [name for name, utility in chosen_by.items() if not same_family(utility, JudgeSpec("chrf"))]
+    if learned and not any(judge.lexical for judge in judges):
+        console.warn(
+            f"{', '.join(learned)}: chosen by a learned utility; neural judges overrate such outputs even across "
+            "families, so add a lexical judge (--judge chrf)"
+        )
+
+
+def _run(
+    options: argparse.Namespace,
+    judges: Sequence[JudgeSpec],
+    systems: dict[str, Texts],
+    sources: Texts | None,
+    references: Sequence[Texts],
+    chosen_by: dict[str, str],
+    console: Console,
+) -> int:
+    from mbr.evaluate import evaluate
+    from mbr.evaluate.cache import Cache
+
+    began = time.monotonic()
+    model_options: dict[str, Any] = {
+        name: value for name in MODEL_OPTIONS if (value := getattr(options, name)) is not None
+    }
+    with ExitStack() as stack:
+        cache = None if options.no_cache else stack.enter_context(Cache(tell=console.warn))
+        done = evaluate(
+            {name: file.texts for name, file in systems.items()},
+            judges,
+            sources=None if sources is None else sources.texts,
+            references=[one.texts for one in references],
+            baseline=options.baseline,
+            draws=options.bootstrap,
+            trials=options.trials,
+            seed=options.seed,
+            chosen_by=chosen_by,
+            tokenize=options.tokenize,
+            options={**model_options, "offline": options.offline},
+            cache=cache,
+            progress=console.shows_progress,
+            tell=console.info,
+            tell_failure=console.warn,
+        )
+    _write(done, options)
+    console.info(
+        f"{len(done.systems)} systems, {done.segments} segments, {len(done.judges)} judges "
+        f"in {time.monotonic() - began:.1f} s",
+        systems=len(done.systems),
+        segments=done.segments,
+        judges=len(done.judges),
+    )
+    failed = [judge for judge in done.judges if judge.error is not None]
+    for judge in failed:
+        if not isinstance(judge.error, (MbrError, MemoryError, OSError)):
+            traceback.print_exception(judge.error)
+    if failed:
+        names = ", ".join(judge.label for judge in failed)
+        console.error(f"{len(failed)} of {len(done.judges)} judges failed: {names}", failed=len(failed))
+    return done.exit_code()
+
+
+def _write(done: Evaluation, options: argparse.Namespace) -> None:
+    from candidates.config import save_config
+    from candidates.text import atomic_output
+    from mbr.cli.tables import render, segment_lines
+
+    text = render(done, options.format)
+    if options.segments is not None:
+        with atomic_output(options.segments, force=options.force) as stream:
+            for line in segment_lines(done):
+                stream.write(line.encode())
+    if options.output is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    with atomic_output(options.output, force=options.force) as stream:
+        stream.write(text.encode())
+    signature = " ".join(judge.identity for judge in done.judges)
+    save_config(Path(options.output), options, signature.replace("\n", " "), 0)
+
+
+def _list_judges() -> int:
+    from mbr.evaluate.judges import JudgeSpec, judge_names
+
+    rows = [("name", "what it is", "family", "better", "reference", "licence")]
+    for name in judge_names():
+        spec = JudgeSpec(name)
+        reference = "needed" if spec.needs_reference else "none" if spec.texts(1) == 2 else "used"
+        better = "lower" if spec.lower_is_better else "higher"
+        rows.append((name, spec.summary, spec.family, better, reference, spec.licence))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0

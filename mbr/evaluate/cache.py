@@ -1,0 +1,193 @@
+"""Judgements kept on disk: what a judge said of a row of texts is not computed twice.
+
+One SQLite file in the cache folder, keyed by a digest of the judge's identity and the texts, which are not in it.
+Several processes may use it at once; what was committed survives a kill. It is a convenience: a file that is broken is
+moved aside, one that cannot be written is done without, and either is said once.
+
+    with Cache() as cache:
+        judged = judged_rows(judge, rows, cache)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from candidates.cache import cache_folder
+from mbr.evaluate.judges import Floats, Judge, Judged, Row
+
+WAIT_SECONDS = 60  # for another process's commit
+PORTION_SECONDS = 30.0  # of scoring between commits
+PORTION_ROWS = 20_000
+FIRST_PORTION = 50_000  # characters, before the judge's speed is known
+LOOKUP = 500
+BROKEN = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+TABLE = "CREATE TABLE IF NOT EXISTS judgements (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+
+Tell = Callable[[str], None]
+
+
+class Cache:
+    """Values [k] by key. Without a `path`, the file of this user; `tell` hears what went wrong."""
+
+    def __init__(self, path: Path | None = None, *, tell: Tell = lambda message: None) -> None:
+        self.path = path or cache_folder() / "judgements.sqlite"
+        self._tell = tell
+        self._connection: sqlite3.Connection | None = None
+        self._file = 0
+        self._open()
+
+    def get(self, keys: Sequence[bytes], size: int) -> dict[bytes, Floats]:
+        """The values that are there, of those that hold this many numbers."""
+        found: dict[bytes, Floats] = {}
+
+        def read(connection: sqlite3.Connection) -> None:
+            for begin in range(0, len(keys), LOOKUP):
+                part = keys[begin : begin + LOOKUP]
+                marks = ",".join("?" * len(part))
+                for key, value in connection.execute(f"SELECT key, value FROM judgements WHERE key IN ({marks})", part):
+                    if len(value) == 8 * size:
+                        found[key] = np.frombuffer(value, "<f8")
+
+        self._do(read)
+        return found
+
+    def put(self, entries: Iterable[tuple[bytes, Floats]]) -> None:
+        """Keep these for good: they are committed when this returns."""
+        rows = [(key, value.astype("<f8").tobytes()) for key, value in entries]
+
+        def write(connection: sqlite3.Connection) -> None:
+            with connection:
+                connection.executemany("INSERT OR REPLACE INTO judgements VALUES (?, ?)", rows)
+
+        self._do(write)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        """Open the file, or a new one in its place if it is broken."""
+        for last in (False, True):
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS)
+                try:
+                    self._file = self.path.stat().st_ino
+                    with connection:
+                        connection.execute(TABLE)
+                    self._connection = connection
+                except BaseException:
+                    connection.close()
+                    raise
+                return
+            except (sqlite3.Error, OSError) as exc:
+                if last or not _is_broken(exc):
+                    self._tell(f"judgements are not kept: {self.path}: {exc}")
+                    return
+                self._move_aside(exc)
+
+    def _do(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        if self._connection is None:
+            return
+        try:
+            work(self._connection)
+        except sqlite3.Error as exc:
+            self.close()
+            if _is_broken(exc):
+                self._move_aside(exc)
+                self._open()
+            else:
+                self._tell(f"judgements are no longer kept: {self.path}: {exc}")
+
+    def _move_aside(self, reason: Exception) -> None:
+        try:
+            if self.path.stat().st_ino != self._file:  # another process has put a new one there
+                return
+            aside = self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}")
+            journal = self.path.with_name(self.path.name + "-journal")
+            if journal.exists():  # it belongs to the broken file; a new one must not be repaired with it
+                journal.rename(aside.with_name(aside.name + "-journal"))
+            self.path.rename(aside)
+            self._tell(f"{self.path} is broken ({reason}); it is now {aside.name}, and a new one is begun")
+        except OSError as exc:
+            self._tell(f"{self.path} is broken ({reason}) and cannot be moved aside: {exc}")
+
+
+def key_of(identity: str, row: Row) -> bytes:
+    """A digest of the judge and the texts; their lengths are in it, so that no two rows run together."""
+    digest = hashlib.blake2b(digest_size=20)
+    for text in (identity, *row):
+        raw = text.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "little") + raw)
+    return digest.digest()
+
+
+def judged_rows(
+    judge: Judge, rows: Sequence[Row], cache: Cache | None = None, *, progress: str | None = None
+) -> Judged:
+    """What the judge says of the rows. Each distinct one is scored once, in portions that are committed one by one.
+
+    With a `progress` label a bar is shown on stderr.
+    """
+    keys = {row: key_of(judge.identity, row) for row in dict.fromkeys(rows)}
+    size = judge.columns + 1
+    known = cache.get(list(keys.values()), size) if cache else {}
+    missing = [row for row, key in keys.items() if key not in known]
+    if judge.by_length:
+        # Rows that share their other texts stay together: a judge may encode each distinct text of a portion once.
+        missing.sort(key=lambda row: (-sum(map(len, row)) + len(row[1]), row[:1] + row[2:], -len(row[1])))
+    with _bar(len(missing), progress) as bar:
+        characters = FIRST_PORTION
+        while missing:
+            portion = _portion(missing, characters)
+            del missing[: len(portion)]
+            began = time.monotonic()
+            judged = judge.judge(portion)
+            seconds = time.monotonic() - began
+            values = np.column_stack([judged.statistics, judged.truncated])  # [rows, k + 1]
+            fresh = {keys[row]: value for row, value in zip(portion, values, strict=True)}
+            if cache:
+                cache.put(fresh.items())
+            known |= fresh
+            bar.update(len(portion))
+            length = sum(len(text) for row in portion for text in row)
+            characters = int(length * PORTION_SECONDS / max(seconds, 1e-3)) + 1
+    table = np.array([known[keys[row]] for row in rows]).reshape(len(rows), size)
+    return Judged(np.ascontiguousarray(table[:, :-1]), table[:, -1] > 0)
+
+
+def _portion(rows: Sequence[Row], characters: int) -> list[Row]:
+    """As many of the first rows as fit in so many characters; at least one."""
+    taken = 0
+    for place, row in enumerate(rows[:PORTION_ROWS]):
+        taken += sum(map(len, row))
+        if taken > characters and place:
+            return list(rows[:place])
+    return list(rows[:PORTION_ROWS])
+
+
+def _bar(total: int, label: str | None) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit="row", disable=label is None or not total, leave=False, desc=label)
+
+
+def _is_broken(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorname", "").startswith(BROKEN)

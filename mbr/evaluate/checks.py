@@ -1,0 +1,165 @@
+"""What no score shows: outputs that are empty, copied, cut off, too long or too short, or that changed a number.
+
+| flag | an output that |
+| --- | --- |
+| `empty` | holds nothing but white space, where the source does not |
+| `copied` | is the source but for case and white space, more than two words of it, and no reference is that too |
+| `numbers` | lacks a number of the source or has one that is not there (see `changed_numbers`) |
+| `length` | is over twice, or under half, as long as this system's usually are for such a reference (or source) |
+| `cut` | is much shorter than usual and stops without the final punctuation that its source has |
+
+They are rules of thumb: a flag says "look here". Each system is checked by itself, so others do not change its flags.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+FLAGS = ("empty", "copied", "numbers", "length", "cut")
+
+FEWEST_WORDS = 3  # a copy of fewer is a name or a number
+FEWEST_CHARACTERS = 10  # the same for scripts without spaces; and how far off a length must be
+FACTOR = 2.0
+MUCH_SHORTER = 0.7
+WRITTEN_OUT = 12  # numbers up to this are often words: one that is only missing, or only added, is no error
+
+FINAL = frozenset(".!?…。！？．｡।॥؟۔։።။។")
+CLOSING = frozenset("\"'”’»›)]}」』】）*_")
+# Thousands in groups of three after one sign throughout, or Indian ones of two and then three; else plain digits; and
+# maybe a fraction.
+_NUMBER = re.compile(
+    r"(?P<whole>(?!0)\d{1,3}(?P<sign>[ \u00a0\u2009\u202f.,'’\u066c])\d{3}(?:(?P=sign)\d{3})*(?!\d)"
+    r"|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)"
+    r"|\d+)"
+    r"(?:[.,\u066b](?P<fraction>\d+))?"
+)
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Of one system: its length in all, as a share of the references (or sources), and the flags of each segment."""
+
+    length_ratio: float
+    flags: tuple[tuple[str, ...], ...]
+
+    def segments(self, flag: str) -> list[int]:
+        """Numbers of the segments with this flag, from 1: the lines of the files."""
+        return [number for number, flags in enumerate(self.flags, 1) if flag in flags]
+
+
+def check_outputs(outputs: Sequence[str], sources: Sequence[str] | None, references: Sequence[Sequence[str]]) -> Checks:
+    """Check the outputs of one system. `references` holds sets of them, each parallel to the outputs."""
+    # Against what lengths are measured: the first reference; else the source.
+    if references:
+        measures: Sequence[str] = references[0]
+    else:
+        measures = [""] * len(outputs) if sources is None else sources
+    lengths = [(len(output.strip()), len(measure.strip())) for output, measure in zip(outputs, measures, strict=True)]
+    ratios = [own / wanted for own, wanted in lengths if own and wanted]
+    usual = median(ratios) if ratios else 1.0
+    flags = []
+    for place, output in enumerate(outputs):
+        source = None if sources is None else sources[place]
+        given = [one[place] for one in references]
+        original = source if source is not None else measures[place]
+        own, expected = lengths[place][0], usual * lengths[place][1]
+        found = {
+            "empty": not output.strip() and bool(original.strip()),
+            "copied": source is not None and is_copied(source, output, given),
+            "numbers": bool(output.strip()) and changed_numbers(original, output, given) != ([], []),
+            "length": own > 0 and _is_outlier(own, expected),
+            "cut": 0 < own < MUCH_SHORTER * expected and _ends(original) and not _ends(output),
+        }
+        flags.append(tuple(name for name in FLAGS if found[name]))
+    wanted = sum(wanted for _, wanted in lengths)
+    return Checks(sum(own for own, _ in lengths) / wanted if wanted else 1.0, tuple(flags))
+
+
+def is_copied(source: str, output: str, references: Sequence[str] = ()) -> bool:
+    """Whether the output is the source, and long enough to be no name, and no reference is the source as well."""
+    plain = _plain(source)
+    enough = len(plain.split()) >= FEWEST_WORDS or (
+        " " not in plain and len(plain) >= FEWEST_CHARACTERS and _wide(plain)
+    )
+    if not enough or _plain(output) != plain or not any(character.isalpha() for character in plain):
+        return False
+    return all(_plain(reference) != plain for reference in references)
+
+
+def changed_numbers(source: str, output: str, references: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """Numbers of the source that the output lacks, and numbers of the output that the source lacks.
+
+    1,000 and 1.000 and 1 000 are one number, 2.5 and 2,5 too, and digits of all scripts count. What a reference lacks
+    may be missing, and what it adds may be added. A small number alone may have become a word, or come from one.
+    """
+    wanted, found = Counter(numbers(source)), Counter(numbers(output))
+    missing, added = wanted - found, found - wanted
+    if missing and added:
+        # 5:30 and 5.30, or dates in another order: the same digits, with other signs between them.
+        missing, added = _parts(missing), _parts(added)
+        missing, added = missing - added, added - missing
+    for reference in references:
+        theirs = Counter(numbers(reference))
+        theirs |= _parts(theirs)
+        missing &= theirs
+        added -= theirs
+    if not missing or not added:
+        missing, added = _beyond_words(missing), _beyond_words(added)
+    return sorted(missing.elements()), sorted(added.elements())
+
+
+def numbers(text: str) -> list[str]:
+    """The numbers of a text in plain digits: no signs between thousands, a point before the fraction."""
+    found = []
+    begin = 0
+    while digits := _DIGITS.search(text, begin):  # first the digits: quicker than to try the whole pattern everywhere
+        match = _NUMBER.match(text, digits.start())
+        assert match is not None  # plain digits are one of its forms
+        begin = match.end()
+        whole = "".join(_DIGITS.findall(match["whole"]))
+        number = _ascii(whole).lstrip("0") or "0"
+        fraction = match["fraction"]
+        found.append(number if fraction is None else f"{number}.{_ascii(fraction)}")
+    return found
+
+
+def _parts(found: Counter[str]) -> Counter[str]:
+    """Whole numbers in place of numbers with fractions."""
+    return Counter(part.lstrip("0") or "0" for number in found.elements() for part in number.split("."))
+
+
+def _beyond_words(found: Counter[str]) -> Counter[str]:
+    return Counter(number for number in found.elements() if not (number.isdigit() and int(number) <= WRITTEN_OUT))
+
+
+def _ascii(digits: str) -> str:
+    return "".join(str(unicodedata.decimal(digit)) for digit in digits)
+
+
+def _is_outlier(own: int, expected: float) -> bool:
+    far = abs(own - expected) > FEWEST_CHARACTERS
+    return far and expected > 0 and not expected / FACTOR <= own <= expected * FACTOR
+
+
+def _ends(text: str) -> bool:
+    """Whether a text ends as a sentence does, quotes and brackets aside."""
+    stripped = text.rstrip()
+    while stripped and stripped[-1] in CLOSING:
+        stripped = stripped[:-1].rstrip()
+    return bool(stripped) and stripped[-1] in FINAL
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _wide(characters: Iterable[str]) -> bool:
+    """Whether most characters are of scripts that put no spaces between words."""
+    values = [unicodedata.east_asian_width(c) in "WF" or "\u0e00" <= c <= "\u0eff" for c in characters]
+    return 2 * sum(values) > len(values)

@@ -1,0 +1,200 @@
+"""Judges by name. A judge turns texts into statistics per segment, and summed statistics into a score.
+
+That split is all that the bootstrap, the randomisation test and the cache need to know: BLEU, TER and chrF of a
+resample come from summed counts, not from a mean of sentence scores; a neural judge's statistics are a score and a 1.
+
+    spec, = parse_judges(["bleu"])
+    with spec.open(references=1) as judge:
+        found = judge.judge(judge.rows(None, ["Ein Hund."], [["Der Hund."]]))
+        judge.system_score(found.statistics)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.errors import UsageError
+
+Row = tuple[str, ...]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+LEXICAL = {
+    "chrf": "character n-gram F-score, sacrebleu's chrF2",
+    "chrf++": "chrF2 with word n-grams of order 2",
+    "bleu": "n-gram precision with brevity penalty",
+    "ter": "translation edit rate: edits a word of the reference",
+}
+WITHOUT_REFERENCES = "cometkiwi, metricx-qe, xcomet-qe"
+# These score with or without a reference; under the name with -qe they go without, even where there is one.
+WITH_AND_WITHOUT = ("xcomet", "metricx")
+WITHOUT_SOURCE = ("bleurt", "embedding")
+QE = "-qe"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Of each row: its statistics [rows, k], and whether it is longer than the judge can take in [rows]."""
+
+    statistics: Floats
+    truncated: Flags
+
+
+class Judge(ABC):
+    """A judge that is ready to score. `identity` holds all that may change its scores."""
+
+    identity: str
+    columns: int  # how many statistics a row has
+    # Rows of like length are best scored together (networks); else rows are best left in the order of segments.
+    by_length = False
+
+    @abstractmethod
+    def rows(
+        self, sources: Sequence[str] | None, outputs: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> list[Row]:
+        """What is judged of each segment: all texts that its statistics depend on. `references` holds sets of them."""
+
+    @abstractmethod
+    def judge(self, rows: Sequence[Row]) -> Judged: ...
+
+    @abstractmethod
+    def scores(self, sums: Floats) -> Floats:
+        """Scores [draws] of summed statistics [draws, k]."""
+
+    @abstractmethod
+    def system_score(self, statistics: Floats) -> float:
+        """The score of a system, of the statistics [segments, k] of its segments."""
+
+    @abstractmethod
+    def segment_scores(self, statistics: Floats) -> Floats:
+        """Scores [segments] of the single segments."""
+
+    def notes(self) -> list[str]:
+        """What a user should hear when it is loaded."""
+        return []
+
+    def close(self) -> None:  # noqa: B027 - some hold nothing
+        """Let go of what it holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class JudgeSpec:
+    """A judge by name, not loaded yet. `label` tells it from the others of a table."""
+
+    name: str
+    model: str | None = None
+    label: str = ""
+
+    @property
+    def lexical(self) -> bool:
+        return self.name in LEXICAL
+
+    @property
+    def summary(self) -> str:
+        return LEXICAL[self.name] if self.lexical else str(_metric_class(self.name).summary)
+
+    @property
+    def family(self) -> str:
+        """Judges of one family err alike, and flatter what a utility of that family chose."""
+        return "lexical" if self.lexical else str(_metric_class(self.name).family)
+
+    @property
+    def licence(self) -> str:
+        """Of the released weights, in words."""
+        if self.lexical:
+            return "Apache-2.0"
+        from mbr.metrics.released import RELEASES
+
+        metric = self.name.removesuffix(QE)
+        return ", ".join(dict.fromkeys(r.licence for r in RELEASES.values() if r.metric == metric)) or "of the model"
+
+    @property
+    def lower_is_better(self) -> bool:
+        return self.name == "ter" if self.lexical else bool(_metric_class(self.name).lower_is_better)
+
+    @property
+    def needs_reference(self) -> bool:
+        return self.lexical or (2 not in _metric_class(self.name).takes)
+
+    @property
+    def needs_source(self) -> bool:
+        return not self.lexical and self.name not in WITHOUT_SOURCE
+
+    def texts(self, references: int) -> int:
+        """How many texts a row of a neural judge holds: 3 with a reference, where there is one and it can use it."""
+        takes = _metric_class(self.name).takes
+        return 3 if 3 in takes and references and not self.name.endswith(QE) else 2
+
+    def open(self, *, references: int, tokenize: str = "13a", options: Mapping[str, Any] | None = None) -> Judge:
+        """The judge, loaded, for this number of reference sets. `options`: those of `mbr.metrics`, for neural ones."""
+        if self.lexical:
+            from mbr.evaluate.lexical import open_lexical
+
+            return open_lexical(self.name, references=references, tokenize=tokenize)
+        from mbr.evaluate.neural import NeuralJudge
+
+        given = {**(options or {}), **({} if self.model is None else {"model": self.model})}
+        return NeuralJudge(self.name, texts=self.texts(references), options=given)
+
+
+def judge_names() -> list[str]:
+    """All names that `parse_judges` knows."""
+    from mbr.metrics import metric_names
+
+    neural = ([name, name + QE] if name in WITH_AND_WITHOUT else [name] for name in metric_names())
+    return [*LEXICAL, *(name for names in neural for name in names)]
+
+
+def parse_judges(words: Sequence[str]) -> list[JudgeSpec]:
+    """Judges of words such as `chrf` and `xcomet=FOLDER`, with labels that tell them apart."""
+    specs = []
+    for word in words:
+        name, equals, model = word.partition("=")
+        name = name.strip().lower()
+        if name not in judge_names():
+            raise UsageError(f"judge {name!r} is unknown; expected one of {', '.join(judge_names())}")
+        if equals and (name in LEXICAL or not model):
+            what = "takes no model" if name in LEXICAL else "has no model behind the `=`"
+            raise UsageError(f"judge {word!r} {what}; expected NAME, or NAME=MODEL for a neural judge")
+        specs.append(JudgeSpec(name, model or None))
+    for label in (_short_label, _long_label):
+        taken = Counter(spec.label or spec.name for spec in specs)
+        specs = [
+            replace(spec, label=label(spec) if taken[spec.label or spec.name] > 1 else spec.label or spec.name)
+            for spec in specs
+        ]
+    twice = [label for label, count in Counter(spec.label for spec in specs).items() if count > 1]
+    if twice:
+        raise UsageError(f"judge {twice[0]!r} is named twice; expected different judges, or different models")
+    return specs
+
+
+def _short_label(spec: JudgeSpec) -> str:
+    return spec.name if spec.model is None else f"{spec.name}={Path(spec.model).name}"
+
+
+def _long_label(spec: JudgeSpec) -> str:
+    return spec.name if spec.model is None else f"{spec.name}={spec.model}"
+
+
+def _metric_class(name: str) -> Any:
+    from mbr.metrics import metric_class
+
+    return metric_class(name.removesuffix(QE))

@@ -1,0 +1,125 @@
+"""BLEU, chrF, chrF++ and TER through sacrebleu: its statistics, its scores, its signatures.
+
+The score of a system and of a segment is the float that sacrebleu itself gives. Thousands of resamples would be slow
+that way, so they go through the same formulas written for arrays; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from candidates.errors import EnvironmentProblem, UsageError
+from mbr.evaluate.judges import Floats, Judge, Judged, Row
+
+ORDER = 4  # of BLEU
+BETA = 2  # of chrF
+WIDE = 0.3  # share of characters without spaces between words from which a text is of such a language
+
+
+class LexicalJudge(Judge):
+    """`metric` scores systems, `sentence_metric` single segments, `formula` summed statistics [draws, k]."""
+
+    def __init__(
+        self, metric: Any, sentence_metric: Any, formula: Callable[[Floats], Floats], columns: int, references: int
+    ) -> None:
+        self._metric, self._sentence_metric, self._formula = metric, sentence_metric, formula
+        self.columns = columns
+        metric.num_refs = references
+        name = metric._compute_score_from_stats([0] * columns).name
+        self.identity = f"{name}|{metric.get_signature()}"
+
+    def rows(
+        self, sources: Sequence[str] | None, outputs: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> list[Row]:
+        return list(zip(outputs, *references, strict=True))
+
+    def judge(self, rows: Sequence[Row]) -> Judged:
+        """Rows with the same references should follow each other: these are prepared once then."""
+        prepare = self._metric._preprocess_segment
+        statistics = np.empty((len(rows), self.columns))
+        last: Row | None = None
+        known: Any = None
+        for place, (output, *references) in enumerate(rows):
+            if tuple(references) != last:
+                last = tuple(references)
+                known = self._metric._extract_reference_info([prepare(reference) for reference in references])
+            statistics[place] = self._metric._compute_segment_statistics(prepare(output), known)
+        return Judged(statistics, np.zeros(len(rows), np.bool_))
+
+    def scores(self, sums: Floats) -> Floats:
+        return self._formula(sums)
+
+    def system_score(self, statistics: Floats) -> float:
+        return float(self._metric._aggregate_and_compute(statistics.tolist()).score)
+
+    def segment_scores(self, statistics: Floats) -> Floats:
+        score = self._sentence_metric._compute_score_from_stats
+        return np.array([score(row).score for row in statistics.tolist()])
+
+
+def open_lexical(name: str, *, references: int, tokenize: str = "13a") -> LexicalJudge:
+    """The judge of this name, for this number of references."""
+    from sacrebleu.metrics import CHRF, TER
+
+    if name == "bleu":
+        metric, sentence_metric = (_bleu(tokenize, effective_order=effective) for effective in (False, True))
+        return LexicalJudge(metric, sentence_metric, bleu_scores, 2 + 2 * ORDER, references)
+    if name == "ter":
+        return LexicalJudge(TER(), TER(), ter_scores, 2, references)
+    words = {"chrf": 0, "chrf++": 2}[name]
+    return LexicalJudge(CHRF(word_order=words), CHRF(word_order=words), chrf_scores, 3 * (6 + words), references)
+
+
+def bleu_scores(sums: Floats) -> Floats:
+    """BLEU [draws] of [lengths, reference lengths, matches by order, n-grams by order]; exp smoothing."""
+    length, expected = sums[:, 0], sums[:, 1]
+    matches, totals = sums[:, 2 : 2 + ORDER], sums[:, 2 + ORDER :]
+    missed = (matches == 0) & (totals > 0)
+    # The first order without a match counts half a match, the next a quarter, and so on (mteval-v13a).
+    numerator = np.where(missed, 0.5 ** np.cumsum(missed, axis=1), matches)
+    defined = np.asarray((totals > 0).all(axis=1) & (matches > 0).any(axis=1))
+    precision = np.where(defined[:, None], 100 * numerator / np.maximum(totals, 1), 1)
+    brevity = np.where(length < expected, 1 - expected / np.maximum(length, 1), 0)
+    return np.where(defined, np.exp(brevity + np.log(precision).mean(axis=1)), 0)
+
+
+def chrf_scores(sums: Floats) -> Floats:
+    """chrF [draws] of [n-grams of the output, of the reference, matches] for each order."""
+    found, expected, matches = (sums[:, part::3] for part in range(3))
+    both = (found > 0) & (expected > 0)
+    orders = np.maximum(both.sum(axis=1), 1)
+    precision = np.where(both, matches / np.maximum(found, 1), 0).sum(axis=1) / orders
+    recall = np.where(both, matches / np.maximum(expected, 1), 0).sum(axis=1) / orders
+    weighted = BETA**2 * precision + recall
+    return np.asarray(100 * (1 + BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1))
+
+
+def ter_scores(sums: Floats) -> Floats:
+    """TER [draws] of [edits, reference lengths]."""
+    edits, length = sums.T
+    return np.asarray(100 * np.where(length > 0, edits / np.where(length > 0, length, 1), edits > 0))
+
+
+def wants_tokenizer(texts: Sequence[str]) -> str | None:
+    """What to tell someone whose texts do not put spaces between words, where the judge counts words."""
+    sample = "".join(texts[:200])
+    kana = sum("\u3040" <= c <= "\u30ff" for c in sample)
+    han = sum("\u3400" <= c <= "\u9fff" for c in sample)
+    if kana + han < WIDE * max(len(sample), 1):
+        return None
+    language, tokenizer = ("Japanese", "ja-mecab") if kana > 0.1 * han else ("Chinese", "zh")
+    return f"the references look {language}: words are best counted with --tokenize {tokenizer}, or by --judge chrf"
+
+
+def _bleu(tokenize: str, *, effective_order: bool) -> Any:
+    from sacrebleu.metrics import BLEU
+
+    if tokenize not in BLEU.TOKENIZERS:
+        raise UsageError(f"tokenizer {tokenize!r} is unknown; sacrebleu has {', '.join(BLEU.TOKENIZERS)}")
+    try:
+        return BLEU(tokenize=tokenize, effective_order=effective_order)
+    except Exception as exc:  # libraries and downloads that some of sacrebleu's tokenizers want
+        raise EnvironmentProblem(f"sacrebleu's tokenizer {tokenize!r} cannot be used here: {exc}") from exc

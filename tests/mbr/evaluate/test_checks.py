@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+
+from mbr.evaluate.checks import changed_numbers, check_outputs, is_copied, numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1,000 and 1.000 and 1 000 and 1'000 and 1\u202f000", ["1000"] * 5),
+        ("1,234,567.89 or 1.234.567,89", ["1234567.89"] * 2),
+        ("2.5 and 2,5", ["2.5", "2.5"]),
+        ("1,00,000 rupees", ["100000"]),
+        ("in 2020 100 people", ["2020", "100"]),
+        ("007 and 0", ["7", "0"]),
+        ("COVID-19, B2B", ["19", "2"]),
+        ("12.03.2020", ["12.03", "2020"]),
+        ("٣٫٥ and ١٬٠٠٠ and ५ and ２０", ["3.5", "1000", "5", "20"]),
+        ("1,0000", ["1.0000"]),
+        ("none, x², Ⅳ", []),
+    ],
+)
+def test_numbers_have_one_spelling(text: str, expected: list[str]) -> None:
+    assert numbers(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "references", "expected"),
+    [
+        ("It costs 1,000 euros.", "Es kostet 1.000 Euro.", [], ([], [])),
+        ("It costs 1,000 euros.", "Es kostet 100 Euro.", [], (["1000"], ["100"])),
+        ("3 dogs", "drei Hunde", [], ([], [])),
+        ("three dogs", "3 Hunde", [], ([], [])),
+        ("3 dogs", "5 Hunde", [], (["3"], ["5"])),
+        ("30 dogs", "Hunde", [], (["30"], [])),
+        ("at 5:30 pm", "um 5.30 Uhr", [], ([], [])),
+        ("at 5:30 pm", "um 17.30 Uhr", ["um 17:30 Uhr"], ([], [])),
+        ("03/12/2020", "12.03.2020", [], ([], [])),
+        ("2.5 kg", "25 kg", [], (["2", "5"], ["25"])),
+        ("7 and 70", "70 und 7", [], ([], [])),
+        ("20 of 20", "20", [], (["20"], [])),
+        ("100 years", "ein Jahrhundert", ["ein Jahrhundert"], ([], [])),
+        ("٢٠ يوما", "20 days", [], ([], [])),
+    ],
+)
+def test_changed_numbers(
+    source: str, output: str, references: list[str], expected: tuple[list[str], list[str]]
+) -> None:
+    assert changed_numbers(source, output, references) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "references", "expected"),
+    [
+        ("We saw two birds.", "we  saw two BIRDS.", [], True),
+        ("We saw two birds.", "Wir sahen zwei Vögel.", [], False),
+        ("We saw two birds.", "We saw two birds.", ["We saw two birds."], False),
+        ("New York", "New York", [], False),
+        ("1 2 3 4 5", "1 2 3 4 5", [], False),
+        ("https://example.org/very/long", "https://example.org/very/long", [], False),
+        ("狗在公园里跑得很快很快。", "狗在公园里跑得很快很快。", [], True),
+        ("", "", [], False),
+    ],
+)
+def test_copied_sources(source: str, output: str, references: list[str], expected: bool) -> None:
+    assert is_copied(source, output, references) is expected
+
+
+LONG = "This sentence is here to be translated, and it is neither short nor very long."
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "flags"),
+    [
+        (LONG, LONG.replace("e", "a"), ()),
+        (LONG, "", ("empty",)),
+        (LONG, " \t", ("empty",)),
+        ("", "", ()),
+        (LONG, LONG.replace("e", "a")[:50], ("cut",)),
+        (LONG, LONG.replace("e", "a")[:20], ("length", "cut")),
+        (LONG, LONG.replace("e", "a")[:20] + ".”", ("length",)),
+        (LONG.rstrip("."), LONG.replace("e", "a")[:50], ()),
+        (LONG, LONG.replace("e", "a") * 3, ("length",)),
+        ("Yes.", "Selbstverst", ()),
+    ],
+)
+def test_flags_of_one_output_among_usual_ones(source: str, output: str, flags: tuple[str, ...]) -> None:
+    usual = [LONG] * 5
+    checks = check_outputs([*(text.replace("e", "a") for text in usual), output], [*usual, source], [])
+    assert checks.flags == ((),) * 5 + (flags,)
+
+
+def test_lengths_are_measured_against_the_reference_where_there_is_one() -> None:
+    checks = check_outputs(["abcd"] * 4, ["a" * 40] * 4, [["abcdefgh"] * 4])
+    assert checks.length_ratio == 0.5
+    assert checks.flags == ((),) * 4  # this system is always like that, so no single output stands out
+
+
+def test_segments_are_counted_from_one() -> None:
+    assert check_outputs(["x", ""], ["a", "b"], []).segments("empty") == [2]
+
+
+def test_outputs_without_sources_are_checked_against_references() -> None:
+    assert check_outputs(["20 x"], None, [["30 y"]]).flags == (("numbers",),)
