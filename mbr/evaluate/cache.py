@@ -2,7 +2,8 @@
 
 One SQLite file in the cache folder, keyed by a digest of the judge's identity and the texts, which are not in it.
 Several processes may use it at once; what was committed survives a kill. It is a convenience: a file that is broken is
-moved aside, one that cannot be written is done without, and either is said once.
+moved aside, one that cannot be written is done without, and either is said once. It also knows the identities of
+judges by the names, sizes and times of their files, so that a model whose judgements are all there is not even loaded.
 
     with Cache() as cache:
         judged = judged_rows(judge, rows, cache)
@@ -29,7 +30,10 @@ PORTION_ROWS = 20_000
 FIRST_PORTION = 50_000  # characters, before the judge's speed is known
 LOOKUP = 500
 BROKEN = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-TABLE = "CREATE TABLE IF NOT EXISTS judgements (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS judgements (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS identities (key BLOB PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+)
 
 Tell = Callable[[str], None]
 
@@ -69,6 +73,23 @@ class Cache:
 
         self._do(write)
 
+    def identity(self, key: bytes) -> str | None:
+        """The identity of a judge whose files have this key, if it was loaded once."""
+        found: list[str] = []
+
+        def read(connection: sqlite3.Connection) -> None:
+            found.extend(value for (value,) in connection.execute("SELECT value FROM identities WHERE key = ?", [key]))
+
+        self._do(read)
+        return found[0] if found else None
+
+    def keep_identity(self, key: bytes, identity: str) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            with connection:
+                connection.execute("INSERT OR REPLACE INTO identities VALUES (?, ?)", [key, identity])
+
+        self._do(write)
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -91,7 +112,8 @@ class Cache:
                 try:
                     self._file = self.path.stat().st_ino
                     with connection:
-                        connection.execute(TABLE)
+                        for table in TABLES:
+                            connection.execute(table)
                     self._connection = connection
                 except BaseException:
                     connection.close()

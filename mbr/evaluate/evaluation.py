@@ -120,12 +120,12 @@ def evaluate(
     for spec in specs:
         blank = JudgeResult(spec.label or spec.name, spec.name, spec.family, spec.lower_is_better)
         try:
-            with spec.open(references=len(given), tokenize=tokenize, options=options) as judge:
+            with spec.open(references=len(given), tokenize=tokenize, options=options, cache=cache) as judge:
+                scored = _judge_all(judge, systems, sources, given, cache, blank.label if progress else None)
                 for note in judge.notes():
                     if note not in told:
                         tell(note)
                     told.add(note)
-                scored = _judge_all(judge, systems, sources, given, cache, blank.label if progress else None)
                 results.append(
                     _result(blank, judge, scored, baseline, chosen_by or {}, draws=draws, trials=trials, seed=seed)
                 )

@@ -17,12 +17,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import UsageError
+
+if TYPE_CHECKING:
+    from mbr.evaluate.cache import Cache
 
 Row = tuple[str, ...]
 Floats = NDArray[np.float64]
@@ -142,8 +145,18 @@ class JudgeSpec:
         takes = _metric_class(self.name).takes
         return 3 if 3 in takes and references and not self.name.endswith(QE) else 2
 
-    def open(self, *, references: int, tokenize: str = "13a", options: Mapping[str, Any] | None = None) -> Judge:
-        """The judge, loaded, for this number of reference sets. `options`: those of `mbr.metrics`, for neural ones."""
+    def open(
+        self,
+        *,
+        references: int,
+        tokenize: str = "13a",
+        options: Mapping[str, Any] | None = None,
+        cache: Cache | None = None,
+    ) -> Judge:
+        """The judge for this number of reference sets. `options`: those of `mbr.metrics`, for neural ones.
+
+        A neural judge that the cache knows is loaded when it is first asked.
+        """
         if self.lexical:
             from mbr.evaluate.lexical import open_lexical
 
@@ -151,7 +164,7 @@ class JudgeSpec:
         from mbr.evaluate.neural import NeuralJudge
 
         given = {**(options or {}), **({} if self.model is None else {"model": self.model})}
-        return NeuralJudge(self.name, texts=self.texts(references), options=given)
+        return NeuralJudge(self.name, texts=self.texts(references), options=given, cache=cache)
 
 
 def judge_names() -> list[str]:

@@ -8,27 +8,56 @@ from typing import Any
 import numpy as np
 
 from candidates.errors import ModelError
+from mbr.evaluate.cache import Cache, key_of
 from mbr.evaluate.judges import Floats, Judge, Judged, Row
+from mbr.metrics.base import Metric
 
 
 class NeuralJudge(Judge):
-    """Rows are (source, hypothesis, reference) or, with `texts` 2, (source, hypothesis). The first reference counts."""
+    """Rows are (source, hypothesis, reference) or, with `texts` 2, (source, hypothesis). The first reference counts.
+
+    With a cache that knows this judge, the model is loaded when there is something to judge, and not before.
+    """
 
     by_length = True
     columns = 2
 
-    def __init__(self, name: str, *, texts: int, options: Mapping[str, Any]) -> None:
-        from mbr import __version__
+    def __init__(self, name: str, *, texts: int, options: Mapping[str, Any], cache: Cache | None = None) -> None:
+        from mbr.metrics import metric_class
+
+        self._name, self._texts, self._options = name, texts, options
+        self._loaded: Metric | None = None
+        stamp = None if cache is None else metric_class(self._metric_name).stamp(options)
+        if cache is None or stamp is None:
+            self.identity = self._identify()
+            return
+        key = key_of("identity", (stamp, *self._described()))
+        known = cache.identity(key)
+        self.identity = known or self._identify()
+        if known is None:
+            cache.keep_identity(key, self.identity)
+
+    @property
+    def _metric_name(self) -> str:
+        return self._name.removesuffix("-qe")
+
+    @property
+    def _metric(self) -> Metric:
         from mbr.metrics import get_metric
 
-        self._name, self._texts = name, texts
-        self._metric = get_metric(name.removesuffix("-qe"), **options)
-        settings = {
-            **self._metric.settings(),
-            "input": "source+hypothesis+reference" if texts == 3 else "source+hypothesis",
-            "version": __version__,
-        }
-        self.identity = "|".join([name, *(f"{key}:{value}" for key, value in settings.items() if value is not None)])
+        if self._loaded is None:
+            self._loaded = get_metric(self._metric_name, **self._options)
+        return self._loaded
+
+    def _described(self) -> tuple[str, str, str]:
+        from mbr import __version__
+
+        return self._name, "source+hypothesis+reference" if self._texts == 3 else "source+hypothesis", __version__
+
+    def _identify(self) -> str:
+        name, shown, version = self._described()
+        settings = {**self._metric.settings(), "input": shown, "version": version}
+        return "|".join([name, *(f"{key}:{value}" for key, value in settings.items() if value is not None)])
 
     def rows(
         self, sources: Sequence[str] | None, outputs: Sequence[str], references: Sequence[Sequence[str]]
@@ -53,7 +82,8 @@ class NeuralJudge(Judge):
         return statistics[:, 0].copy()
 
     def notes(self) -> list[str]:
-        return self._metric.notes()
+        return [] if self._loaded is None else self._loaded.notes()
 
     def close(self) -> None:
-        self._metric.close()
+        if self._loaded is not None:
+            self._loaded.close()

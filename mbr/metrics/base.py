@@ -10,10 +10,10 @@ metric is a utility (`mbr.utilities`, where other candidates are the references)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,14 @@ class Metric(ABC):
     # How many texts a row may hold: 3 with a reference, 2 without.
     takes: ClassVar[tuple[int, ...]] = (3,)
     lower_is_better: ClassVar[bool] = False
+
+    @classmethod
+    def stamp(cls, options: Mapping[str, Any]) -> str | None:
+        """What tells the files behind these options apart, without reading them; None where that is not known.
+
+        As long as it is the same, `settings` will be.
+        """
+        return None
 
     @abstractmethod
     def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
@@ -102,6 +110,14 @@ class Metric(ABC):
 
 class NeuralMetric(Metric):
     """A metric that is a network on a `mbr.metrics.runner.Runner`; its constructor calls `_hold` once it is loaded."""
+
+    default: ClassVar[str]  # the release that is meant where no model is named
+
+    @classmethod
+    def stamp(cls, options: Mapping[str, Any]) -> str | None:
+        from mbr.metrics.released import stamp_files
+
+        return stamp_files(options.get("model") or cls.default, cls.name, options)
 
     def _hold(self, name: str, found: Found, runner: Runner, max_tokens: int) -> None:
         self._name, self._found, self._runner, self._max_tokens = name, found, runner, max_tokens

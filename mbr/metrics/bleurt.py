@@ -19,13 +19,12 @@ from mbr.metrics.base import ModelOptions, NeuralMetric, Row
 
 Ints = NDArray[np.int64]
 
-DEFAULT = "bleurt-20"
-
 
 class Bleurt(NeuralMetric):
     """BLEURT-20 and its smaller versions, or an older one, as bleurt-pytorch has them. Options: `ModelOptions`."""
 
     name = "bleurt"
+    default = "bleurt-20"
     summary = "BLEURT: learned, reads hypothesis and reference together, not the source"
     family = "bleurt"
     needs = "a checkpoint (--model); else lucadiliello/BLEURT-20 from the hub"
@@ -35,7 +34,7 @@ class Bleurt(NeuralMetric):
         from mbr.metrics.runner import Runner, running
         from pear.serialize import TokenStore
 
-        checkpoint = load_bleurt(DEFAULT, options)
+        checkpoint = load_bleurt(self.default, options)
         self._layout = checkpoint.layout
         self._store = TokenStore(checkpoint.tokenizer)
         runner = Runner(checkpoint.network, hidden=checkpoint.hidden, **running(options))

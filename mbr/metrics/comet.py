@@ -23,7 +23,6 @@ from mbr.metrics.base import ModelOptions, NeuralMetric, Row
 if TYPE_CHECKING:
     import torch
 
-DEFAULT = "wmt22-comet-da"
 
 # Numbers that one chunk of pairs may hold at once in the estimator: 16 MB on a CPU, to stay near its cache.
 CHUNK_CELLS = {"cpu": 2**22, "cuda": 2**27, "mps": 2**26}
@@ -33,6 +32,7 @@ class Comet(NeuralMetric):
     """A regression checkpoint. Options: `ModelOptions`."""
 
     name = "comet"
+    default = "wmt22-comet-da"
     summary = "COMET: learned, from vectors of source, hypothesis and reference"
     family = "comet"
     needs = "a checkpoint (--model); else Unbabel/wmt22-comet-da from the hub"
@@ -42,7 +42,7 @@ class Comet(NeuralMetric):
         from mbr.metrics.runner import Runner, running
         from pear.serialize import TokenStore
 
-        checkpoint = load_comet(self.name, {"regression_metric": 6}, DEFAULT, **options)
+        checkpoint = load_comet(self.name, {"regression_metric": 6}, self.default, **options)
         self._pool = str(checkpoint.hparams.get("pool", "avg"))
         if self._pool not in ("avg", "max", "cls"):
             raise ModelError(f"{checkpoint.name}: pool {self._pool!r} is unknown; expected avg, max or cls")

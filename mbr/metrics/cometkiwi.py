@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from candidates.errors import ModelError
 from mbr.metrics.base import ModelOptions, NeuralMetric, Row
 
-DEFAULT = "wmt22-cometkiwi-da"
-
 
 class CometKiwi(NeuralMetric):
     """A unified checkpoint that can do without references. Options: `ModelOptions`."""
 
     name = "cometkiwi"
+    default = "wmt22-cometkiwi-da"
     summary = "CometKiwi: learned quality estimation, no reference"
     family = "comet"
     needs = "a checkpoint (--model); else Unbabel/wmt22-cometkiwi-da from the hub (not for commercial use)"
@@ -27,7 +26,7 @@ class CometKiwi(NeuralMetric):
         from mbr.metrics.comet_network import load_comet
         from mbr.metrics.joint import JointEncoder
 
-        checkpoint = load_comet(self.name, {"unified_metric": 1}, DEFAULT, **options)
+        checkpoint = load_comet(self.name, {"unified_metric": 1}, self.default, **options)
         segments = checkpoint.hparams.get("input_segments", ["mt", "src", "ref"])
         if "src" not in segments:
             raise ModelError(

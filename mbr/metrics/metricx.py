@@ -20,7 +20,6 @@ from mbr.metrics.base import ModelOptions, NeuralMetric, Row
 
 Ints = NDArray[np.int64]
 
-DEFAULT = "metricx-24-hybrid-xl"
 MAX_TOKENS = 1536  # as the models were trained, with the end token, which is then dropped
 
 
@@ -28,6 +27,7 @@ class MetricX(NeuralMetric):
     """A MetricX-24 checkpoint as Google released it. Options: `ModelOptions`; fp16 is not one of its precisions."""
 
     name = "metricx"
+    default = "metricx-24-hybrid-xl"
     summary = "MetricX-24: learned, predicts an error score, with a reference or without"
     family = "metricx"
     needs = "a checkpoint (--model); else google/metricx-24-hybrid-xl-v2p6 from the hub"
@@ -41,7 +41,7 @@ class MetricX(NeuralMetric):
         from mbr.metrics.runner import Runner, running
         from pear.serialize import TokenStore
 
-        checkpoint = load_metricx(DEFAULT, options)
+        checkpoint = load_metricx(self.default, options)
         self._padding = checkpoint.padding
         self._store = TokenStore(checkpoint.tokenizer)
         runner = Runner(checkpoint.network, hidden=checkpoint.hidden, **running(options))

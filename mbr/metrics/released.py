@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from candidates.errors import UsageError
 from pear.hub import locate
+
+MOST_FILES = 200  # of a model; a folder with more holds other things
 
 NON_COMMERCIAL = "CC BY-NC-SA 4.0"
 UNSTATED = "none stated with these files; Google's BLEURT is Apache-2.0"
@@ -111,3 +117,32 @@ def find_model(
         usual = next((r.licence for r in RELEASES.values() if r.metric == metric), None)
         return Found(path, True, path.resolve().name, usual, certain=False)
     return Found(path, False, f"{wanted}@{path.name[:12]}", release.licence if release else None, certain=True)
+
+
+def stamp_files(model: str | Path, metric: str, options: Mapping[str, Any]) -> str | None:
+    """Names, sizes and times of all files of a model, and what else of the options may change its settings."""
+    found = find_model(
+        model,
+        metric,
+        revision=options.get("revision"),
+        cache_dir=options.get("cache_dir"),
+        offline=options.get("offline", False),
+    )
+    root = found.path if found.path.is_dir() else found.path.parent
+    root = root.parent if root.name == "checkpoints" else root
+    folders = [root, *(Path(place) for place in (options.get("encoder"), _named_encoder(root)) if place)]
+    files = [file for folder in folders for file in islice(sorted(folder.rglob("*")), MOST_FILES + 1) if file.is_file()]
+    if len(files) > MOST_FILES:
+        return None
+    seen = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
+    return "\n".join([found.name, str(options.get("dtype")), *seen])
+
+
+def _named_encoder(root: Path) -> str | None:
+    """The folder that `hparams.yaml` names for the encoder, if it is one."""
+    try:
+        settings = (root / "hparams.yaml").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+    named = re.search(r"^pretrained_model: *(\S+)$", settings, re.MULTILINE)
+    return named[1] if named and Path(named[1]).is_dir() else None

@@ -24,7 +24,6 @@ from mbr.metrics.base import ModelOptions, NeuralMetric, Row
 if TYPE_CHECKING:
     from mbr.metrics.joint import Passed
 
-DEFAULT = "xcomet-xl"
 SCORE_WEIGHTS = (0.12, 0.33, 0.33)  # of the inputs with source, with reference, with both
 SPANS_WEIGHT = 0.22
 TAG_WEIGHTS = (0.1667, 0.3333, 0.5)
@@ -50,6 +49,7 @@ class XComet(NeuralMetric):
     """An XCOMET checkpoint. Options: `ModelOptions`."""
 
     name = "xcomet"
+    default = "xcomet-xl"
     summary = "XCOMET: learned, with the errors it finds, with or without reference"
     family = "comet"
     needs = "a checkpoint (--model); else Unbabel/XCOMET-XL from the hub (not for commercial use)"
@@ -59,7 +59,7 @@ class XComet(NeuralMetric):
         from mbr.metrics.comet_network import load_comet
         from mbr.metrics.joint import JointEncoder
 
-        checkpoint = load_comet(self.name, {"xcomet_metric": 1}, DEFAULT, **options)
+        checkpoint = load_comet(self.name, {"xcomet_metric": 1}, self.default, **options)
         self._tokenizer = checkpoint.tokenizer
         self._joint = JointEncoder(checkpoint, options)
         self._hold(checkpoint.name, checkpoint.found, self._joint.runner, self._joint.max_tokens)

@@ -152,20 +152,60 @@ def test_what_makes_no_sense_is_refused_before_any_work(changed: Any, error: typ
         evaluate(**given)
 
 
-def test_a_tiny_comet_and_xcomet_are_judges(tmp_path: Path) -> None:
-    """The real thing with random weights. Further metrics have their place here once they can be made as small."""
-    from benchmarks.random_comet import write_random_comet
-    from mbr.metrics import get_metric
+TINY = {"comet": "regression_metric", "cometkiwi": "unified_metric", "xcomet": "xcomet_metric"}
 
-    for kind, name in (("regression_metric", "comet"), ("xcomet_metric", "xcomet")):
-        write_random_comet(tmp_path / name, kind=kind, layers=1)
-    specs = [JudgeSpec(name, str(tmp_path / name.removesuffix("-qe"))) for name in ("comet", "xcomet-qe")]
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    from benchmarks.random_comet import write_random_comet
+    from benchmarks.random_metrics import write_random_bleurt, write_random_metricx
+
+    root = tmp_path_factory.mktemp("models")
+    found = {name: write_random_comet(root / name, kind=kind, layers=1) for name, kind in TINY.items()}
+    write_random_bleurt(root / "bleurt", layers=1)
+    write_random_metricx(root / "metricx", layers=1)
+    return found | {"bleurt": root / "bleurt", "metricx": root / "metricx"}
+
+
+def test_every_neural_metric_is_a_judge_and_a_second_run_loads_none(
+    models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real things with random weights."""
+    from mbr import metrics
+
+    names = ("comet", "cometkiwi", "xcomet", "xcomet-qe", "bleurt", "metricx", "metricx-qe")
+    specs = [JudgeSpec(name, str(models[name.removesuffix("-qe")])) for name in names]
+    settings: dict[str, Any] = {"options": {"device": "cpu"}, **GIVEN}
     with Cache(tmp_path / "c.sqlite") as cache:
-        done = evaluate(SYSTEMS, specs, cache=cache, options={"device": "cpu"}, **GIVEN)
+        done = evaluate(SYSTEMS, specs, cache=cache, **settings)
     for judge in done.judges:
         assert judge.error is None
-        with get_metric(judge.name.removesuffix("-qe"), model=tmp_path / judge.name.removesuffix("-qe")) as metric:
+        metric_name = judge.name.removesuffix("-qe")
+        with metrics.get_metric(metric_name, model=models[metric_name]) as metric:
             for name, outputs in SYSTEMS.items():
                 triples = list(zip(SOURCES, outputs, REFERENCES, strict=True))
-                rows = [row[:2] for row in triples] if judge.name.endswith("-qe") else triples
+                with_reference = 3 in metric.takes and not judge.name.endswith("-qe")
+                rows = triples if with_reference else [row[:2] for row in triples]
                 assert judge.scores[name].score == pytest.approx(metric.score(rows).mean(), abs=1e-5)
+
+    def refuse(*words: Any, **options: Any) -> Any:
+        raise AssertionError("a model is loaded again")
+
+    monkeypatch.setattr(metrics, "get_metric", refuse)
+    with Cache(tmp_path / "c.sqlite") as cache:
+        again = evaluate(SYSTEMS, specs, cache=cache, **settings)
+    assert [judge.scores for judge in again.judges] == [judge.scores for judge in done.judges]
+    assert [judge.identity for judge in again.judges] == [judge.identity for judge in done.judges]
+
+
+def test_a_checkpoint_that_was_changed_is_another_judge(models: dict[str, Path], tmp_path: Path) -> None:
+    from benchmarks.random_comet import write_random_comet
+
+    spec = JudgeSpec("comet", str(tmp_path / "comet"))
+    scores = []
+    with Cache(tmp_path / "c.sqlite") as cache:
+        for seed in (1, 2):
+            write_random_comet(tmp_path / "comet", layers=1, seed=seed)
+            (judge,) = evaluate(SYSTEMS, [spec], cache=cache, options={"device": "cpu"}, **GIVEN).judges
+            scores.append(judge.scores)
+    assert scores[0] != scores[1]
