@@ -152,36 +152,21 @@ def test_what_makes_no_sense_is_refused_before_any_work(changed: Any, error: typ
         evaluate(**given)
 
 
-TINY = {"comet": "regression_metric", "cometkiwi": "unified_metric", "xcomet": "xcomet_metric"}
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    from benchmarks.random_comet import write_random_comet
-    from benchmarks.random_metrics import write_random_bleurt, write_random_metricx
-
-    root = tmp_path_factory.mktemp("models")
-    found = {name: write_random_comet(root / name, kind=kind, layers=1) for name, kind in TINY.items()}
-    write_random_bleurt(root / "bleurt", layers=1)
-    write_random_metricx(root / "metricx", layers=1)
-    return found | {"bleurt": root / "bleurt", "metricx": root / "metricx"}
-
-
 def test_every_neural_metric_is_a_judge_and_a_second_run_loads_none(
-    models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_metrics: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real things with random weights."""
     from mbr import metrics
 
     names = ("comet", "cometkiwi", "xcomet", "xcomet-qe", "bleurt", "metricx", "metricx-qe")
-    specs = [JudgeSpec(name, str(models[name.removesuffix("-qe")])) for name in names]
+    specs = [JudgeSpec(name, str(tiny_metrics[name.removesuffix("-qe")])) for name in names]
     settings: dict[str, Any] = {"options": {"device": "cpu"}, **GIVEN}
     with Cache(tmp_path / "c.sqlite") as cache:
         done = evaluate(SYSTEMS, specs, cache=cache, **settings)
     for judge in done.judges:
         assert judge.error is None
         metric_name = judge.name.removesuffix("-qe")
-        with metrics.get_metric(metric_name, model=models[metric_name]) as metric:
+        with metrics.get_metric(metric_name, model=tiny_metrics[metric_name]) as metric:
             for name, outputs in SYSTEMS.items():
                 triples = list(zip(SOURCES, outputs, REFERENCES, strict=True))
                 with_reference = 3 in metric.takes and not judge.name.endswith("-qe")
@@ -198,7 +183,7 @@ def test_every_neural_metric_is_a_judge_and_a_second_run_loads_none(
     assert [judge.identity for judge in again.judges] == [judge.identity for judge in done.judges]
 
 
-def test_a_checkpoint_that_was_changed_is_another_judge(models: dict[str, Path], tmp_path: Path) -> None:
+def test_a_checkpoint_that_was_changed_is_another_judge(tmp_path: Path) -> None:
     from benchmarks.random_comet import write_random_comet
 
     spec = JudgeSpec("comet", str(tmp_path / "comet"))
