@@ -14,16 +14,16 @@ WORK = ROOT / "benchmarks" / "work"
 TATOEBA = Path(os.environ.get("MBR_DATA", ROOT.parent / "shared" / "data")) / "tatoeba" / "deu-eng.tsv.gz"
 
 
-def environment(name: str, requirement: str) -> Path:
+def environment(name: str, *requirements: str) -> Path:
     """The Python of a virtual environment that holds one peer, pinned by constraints/<name>.txt."""
     folder = WORK / f"env-{name}"
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
-        print(f"building an environment for {requirement} ...", file=sys.stderr)
+        print(f"building an environment for {requirements[0]} ...", file=sys.stderr)
         constraints = ROOT / "constraints" / f"{name}.txt"
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        for package in ("torch", requirement):
-            subprocess.run([python, "-m", "pip", "install", "--quiet", "-c", str(constraints), package], check=True)
+        for packages in (("torch",), requirements):
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "-c", str(constraints), *packages], check=True)
         (folder / "complete").touch()
     return python
 
@@ -32,9 +32,19 @@ def ask_pear_mt(checkpoint: Path, jobs: list[dict[str, Any]]) -> list[dict[str, 
     """Have pear-mt 1.1.1 do some jobs with a checkpoint in the released layout, on one thread."""
     python = environment("pear-mt", "pear-mt==1.1.1")
     request = {"checkpoint": str(checkpoint / "checkpoints" / "model.ckpt"), "jobs": jobs}
-    one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    return _ask(python, "peer_pear_mt.py", request)
+
+
+def ask_mbrs(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Have mbrs 0.1.8 decode the lists of some jobs (see peer_mbrs.py), on one thread."""
+    python = environment("mbrs", "mbrs==0.1.8", "setuptools")
+    return _ask(python, "peer_mbrs.py", {"jobs": jobs})
+
+
+def _ask(python: Path, script: str, request: dict[str, Any]) -> list[dict[str, Any]]:
+    one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     result = subprocess.run(
-        [python, Path(__file__).with_name("peer_pear_mt.py")],
+        [python, Path(__file__).with_name(script)],
         input=json.dumps(request),
         capture_output=True,
         text=True,
@@ -43,7 +53,7 @@ def ask_pear_mt(checkpoint: Path, jobs: list[dict[str, Any]]) -> list[dict[str, 
         env={**os.environ, **one_thread, "PYTHONPATH": ""},
     )
     if result.returncode:
-        raise RuntimeError(f"pear-mt failed:\n{result.stderr}")
+        raise RuntimeError(f"{script} failed:\n{result.stderr}")
     answer: list[dict[str, Any]] = json.loads(result.stdout.splitlines()[-1])
     return answer
 

@@ -59,6 +59,26 @@ def test_the_plug_in_of_the_utilities_page_works(tmp_path: Path) -> None:
     assert result.stdout == "a\n"
 
 
+def test_the_utilities_page_has_every_utility_judge_and_release() -> None:
+    from mbr.evaluate.judges import judge_names
+    from mbr.metrics.released import RELEASES
+    from mbr.utilities import BUILT_IN, utility_class
+
+    text = page("docs/utilities.md")
+    rows = {
+        name: line
+        for line in text.split("\n")
+        for name in re.findall(r"`([^`]+)`", line.partition("|")[2].split("|")[0])
+    }
+    for name in BUILT_IN:
+        assert f"| {utility_class(name).family} |" in rows[name], name
+    assert set(judge_names()) <= set(rows)
+    for name, release in RELEASES.items():
+        assert f"| {release.repository}" in rows[name]
+        assert f"| {(release.revision or 'not pinned')[:12]} |" in rows[name]
+        assert release.licence[:11] in rows[name]
+
+
 def test_the_python_of_the_resume_page_and_the_pear_page_runs(tmp_path: Path) -> None:
     for kind, name in (("resume", "resume"), ("single", "single"), ("sentinel-cand", "sentinel")):
         tiny_model(tmp_path / "made", kind).rename(tmp_path / f"{name}-folder")

@@ -1,0 +1,252 @@
+"""How fast are our utilities against those of mbrs 0.1.8, and do both choose the same?
+
+    python -m benchmarks.speed_utilities
+    python -m benchmarks.speed_utilities --only "chrf exact" --lists 5 --repeats 2
+    python -m benchmarks.speed_utilities --only memory
+
+Lists of 100 German samples of the bundled translation model for everyday English sentences, one set with 30 %
+duplicates and one without any; COMET with random weights (12 layers x 384, COMET-22's head). The same lists and the
+same checkpoint on both sides, the candidates as pseudo-references, each its own included. CPU seconds of decoding on
+one thread, those of helper processes included, loading not, after a warm-up; portions in turn (ours, theirs, ours,
+theirs ...), so that a noisy machine hits both alike. mbrs runs with its fastest settings (see peer_mbrs.py). Ratios
+are medians of the portions with their range. `memory`: what COMET holds at most for a list of 1,000 distinct
+candidates, in a fresh process. A table on standard output, everything in benchmarks/work/speed_utilities.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import statistics
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import TATOEBA, WORK, ask_mbrs, ask_worker
+
+FOLDER = WORK / "speed-utilities"
+OUTPUT = WORK / "speed_utilities.json"
+CHECKPOINT: dict[str, Any] = {
+    "layers": 12,
+    "hidden": 384,
+    "heads": 12,
+    "hidden_sizes": (3072, 1024),
+    "attention_gain": 0.1,
+}
+CANDIDATES = 100
+DISTINCT = 70  # of them, in the lists with duplicates
+WORDS = range(6, 10)  # of a source; the checkpoint's small vocabulary makes 27 tokens of a translation
+MANY = 1000
+MEMORY_TARGET = 2000.0  # MB
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: a utility of ours and a metric of mbrs, on so many lists."""
+
+    utility: str
+    lists: int
+    decoder: str = "exact"
+    duplicates: bool = True
+    options: dict[str, Any] = field(default_factory=dict)  # of our `decode`
+
+    @property
+    def request(self) -> dict[str, Any]:
+        strategy = "full" if self.decoder == "exact" else "aggregate"
+        return {"utility": self.utility, "options": {"strategy": strategy, **self.options}}
+
+
+ROWS = {
+    "comet exact": Row("comet", 3),
+    "comet exact, no duplicates": Row("comet", 3, duplicates=False),
+    "comet aggregate": Row("comet", 3, "aggregate"),
+    "chrf exact": Row("chrf", 30),
+    "chrf aggregate": Row("chrf", 30, "aggregate"),
+    "bleu exact": Row("bleu", 5),
+    "bleu aggregate": Row("bleu", 30, "aggregate"),
+    "ter exact": Row("ter", 5),
+}
+
+
+def candidate_lists(count: int, *, duplicates: bool) -> list[dict[str, Any]]:
+    """The first `count` lists of 100, after one to warm up with; those with duplicates repeat 30 of 70 texts."""
+    draw = random.Random(7)
+    lists = []
+    for source, texts in samples(max(1 + count, 31), CANDIDATES, 400, WORDS)[: 1 + count]:
+        if duplicates:
+            texts = texts[:DISTINCT]
+            texts = texts + draw.choices(texts, k=CANDIDATES - DISTINCT)
+            draw.shuffle(texts)
+        lists.append({"source": source, "candidates": texts})
+    return lists
+
+
+def samples(count: int, distinct: int, drawn: int, words: range) -> list[tuple[str, list[str]]]:
+    """Held-out sources with their first `distinct` different samples, of `drawn`; sources with fewer are left out."""
+    file = FOLDER / f"samples-{count}x{distinct}.json"
+    if not file.exists():
+        from benchmarks.train_bundled_pear import parts
+        from candidates.generation import Settings, open_generator
+        from candidates.lists import CandidateList
+
+        sources = [source for source in parts(TATOEBA)["held-out"] if len(source.split()) in words]
+        found: list[tuple[str, list[str]]] = []
+        with open_generator(Settings(nbest=drawn, method="sample", top_k=10), device="cpu") as generator:
+            for source in sources:  # one by one: many more are generated at once than are needed
+                (item,) = generator.generate([source])
+                if isinstance(item, CandidateList) and len(item.texts) >= distinct:
+                    found.append((item.source, list(item.texts[:distinct])))
+                if len(found) == count:
+                    break
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(found), encoding="utf-8")
+    return [(source, texts) for source, texts in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def checkpoint() -> Path:
+    root = FOLDER / "comet-12x384"
+    if not (root / "hparams.yaml").exists():
+        from benchmarks.random_comet import write_random_comet
+
+        write_random_comet(root, **CHECKPOINT)
+    return root
+
+
+def ask_ours(request: dict[str, Any], lists: list[dict[str, Any]]) -> dict[str, Any]:
+    options = dict(request["options"])
+    if request["utility"] == "comet":
+        options |= {"model": str(checkpoint()), "device": "cpu", "threads": 1}
+    given = {**request, "options": options, "lists": lists[1:], "warm_up": few(lists[0])}
+    return ask_worker("benchmarks.speed_utilities", given)
+
+
+def ask_theirs(row: Row, lists: list[dict[str, Any]]) -> dict[str, Any]:
+    job = {"metric": row.utility, "decoder": row.decoder, "lists": lists[1:], "warm_up": few(lists[0])}
+    if row.utility == "comet":
+        job["checkpoint"] = str(checkpoint())
+    return ask_mbrs([job])[0]
+
+
+def few(item: dict[str, Any]) -> dict[str, Any]:
+    return {**item, "candidates": item["candidates"][:10]}
+
+
+def worker() -> None:
+    """Decode the lists of a request after its list to warm up with, and tell what that took."""
+    from mbr import decode, get_utility
+
+    request = json.load(sys.stdin)
+    options = request["options"]
+    strategy = options.pop("strategy")
+    utility = get_utility(request["utility"], **options)
+
+    def decide(items: list[dict[str, Any]]) -> list[str]:
+        pairs = [(item["source"], item["candidates"]) for item in items]
+        decisions = decode(pairs, utility, strategy=strategy, self_rule="include", weights="count")
+        return [decision.text for decision in decisions]
+
+    decide([request["warm_up"]])
+    held = memory_now()
+    began = cpu_seconds()
+    choices = decide(request["lists"])
+    seconds = cpu_seconds() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    print(json.dumps({"choices": choices, "seconds": seconds, "peak": peak, "above": peak - held}))
+
+
+def cpu_seconds() -> float:
+    """Of this process and the helpers it waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def memory_now() -> float:
+    """What this process holds, in MB; Linux only."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+
+
+def measure(name: str, count: int | None, repeats: int) -> dict[str, Any]:
+    """One row of the table: seconds a list on both sides, portion by portion, and how often both choose the same."""
+    row = ROWS[name]
+    lists = candidate_lists(count or row.lists, duplicates=row.duplicates)
+    ours, theirs = [], []
+    for _ in range(repeats):
+        mine = ask_ours(row.request, lists)
+        other = ask_theirs(row, lists)
+        ours.append(mine["seconds"] / (len(lists) - 1))
+        theirs.append(statistics.mean(decision["seconds"] for decision in other["decisions"]))
+    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+    different = []
+    for item, choice, decision in zip(lists[1:], mine["choices"], other["decisions"], strict=True):
+        if choice != decision["text"]:
+            # By how much mbrs itself finds its choice better: nothing, if the two are as good as equal.
+            best, of_ours = decision["expected"][decision["index"]], item["candidates"].index(choice)
+            different.append(abs(best - decision["expected"][of_ours]))
+    return {
+        "lists": len(lists) - 1,
+        "candidates": CANDIDATES,
+        "distinct": statistics.mean(len(set(item["candidates"])) for item in lists[1:]),
+        "ours": ours,
+        "mbrs": theirs,
+        "ratios": ratios,
+        "different_choices": different,
+    }
+
+
+def line(name: str, found: dict[str, Any]) -> str:
+    ours, theirs, ratios = (found[key] for key in ("ours", "mbrs", "ratios"))
+    same = found["lists"] - len(found["different_choices"])
+    spread = f"({min(ratios):.2f} to {max(ratios):.2f})"
+    gap = max(found["different_choices"], default=0.0)
+    return (
+        f"{name:<28}{statistics.median(ours):>11.4f}{statistics.median(theirs):>11.4f}"
+        f"{statistics.median(ratios):>9.2f} {spread:<20}{same:>4} of {found['lists']}"
+        + (f", largest gap by mbrs {gap:.2g}" if found["different_choices"] else "")
+    )
+
+
+def memory() -> dict[str, Any]:
+    """COMET on a list of 1,000 distinct candidates."""
+    ((source, texts),) = samples(1, MANY, 3000, range(12, 16))
+    warm_up = {"source": source, "candidates": texts[:10]}
+    found = ask_ours(ROWS["comet exact"].request, [warm_up, {"source": source, "candidates": texts}])
+    return {"candidates": MANY, **{key: found[key] for key in ("seconds", "peak", "above")}}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--only", choices=(*ROWS, "memory"), action="append", help="this row; may be repeated")
+    parser.add_argument("--lists", type=int, help="lists of each row instead of its own number, 30 at most")
+    parser.add_argument("--repeats", type=int, default=3, help="portions of each side")
+    options = parser.parse_args()
+    if options.worker:
+        worker()
+        return 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    chosen = options.only or [*ROWS, "memory"]
+    results = json.loads(OUTPUT.read_text(encoding="utf-8")) if OUTPUT.exists() else {}
+    fine = True
+    rows = [name for name in chosen if name in ROWS]
+    if rows:
+        print(f"{'CPU s a list, one thread':<28}{'mbr-decode':>11}{'mbrs':>11}{'ratio':>9} {'':<20}same choice")
+    for name in rows:
+        results[name] = measure(name, options.lists, options.repeats)
+        print(line(name, results[name]), flush=True)
+        fine &= not results[name]["different_choices"]
+    if "memory" in chosen:
+        results["memory"] = found = memory()
+        print(
+            f"COMET, {MANY} distinct candidates: {found['peak']:.0f} MB at most, {found['above']:.0f} MB above the "
+            f"loaded model, {found['seconds']:.0f} CPU s; target below {MEMORY_TARGET:.0f} MB"
+        )
+        fine &= found["peak"] < MEMORY_TARGET
+    OUTPUT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
