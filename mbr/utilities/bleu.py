@@ -1,15 +1,28 @@
-"""Sentence BLEU (Papineni et al. 2002) with sacrebleu's definition: 13a tokens, exp smoothing, effective order."""
+"""Sentence BLEU (Papineni et al. 2002) with sacrebleu's definition: 13a tokens, exp smoothing, effective order.
+
+`aggregate` scores each text against one pseudo-reference that stands for the whole list: its n-gram counts and its
+length are the weighted means of all (DeNero et al. 2009), in time linear in the number of texts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import EnvironmentProblem, UsageError
 from mbr.utilities.base import MatrixUtility
-from mbr.utilities.ngrams import match_statistics, stacked, tokenised, word_ids
+from mbr.utilities.ngrams import (
+    Ints,
+    LeftOutMean,
+    Statistics,
+    match_statistics,
+    mean_statistics,
+    stacked,
+    tokenised,
+    word_ids,
+)
 
 ORDER = 4
 
@@ -20,6 +33,7 @@ class Bleu(MatrixUtility):
     name = "bleu"
     summary = "sentence BLEU, as sacrebleu's"
     traits = ("lexical",)
+    family = "lexical"
 
     def __init__(self, *, tokenize: str = "13a") -> None:
         from sacrebleu.metrics.bleu import BLEU
@@ -30,27 +44,56 @@ class Bleu(MatrixUtility):
         try:
             self._tokenizer = BLEU(tokenize=tokenize).tokenizer
         except Exception as exc:  # libraries and downloads that some of sacrebleu's tokenizers want
-            raise EnvironmentProblem(f"sacrebleu's tokenizer {tokenize!r} cannot be used here: {exc}") from exc
+            cause = " ".join(str(exc).split())  # some come in paragraphs
+            raise EnvironmentProblem(f"sacrebleu's tokenizer {tokenize!r} cannot be used here: {cause}") from exc
 
     def settings(self) -> dict[str, object]:
         return {"tok": self._tokenize}
 
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
-        sequences = word_ids(tokenised(stacked(hypotheses, references), self._tokenizer))
-        lengths = np.array([len(sequence) for sequence in sequences], np.float64)
+        sequences = self._sequences(stacked(hypotheses, references))
+        lengths = _lengths(sequences)
         found, expected = lengths[: len(hypotheses), None], lengths[None, -len(references) :]
-        shape = (len(hypotheses), len(references))
-        logs, halvings = np.zeros(shape), np.zeros(shape)
-        any_match = np.zeros(shape, np.bool_)
-        for matches, counts in match_statistics(sequences, len(hypotheses), ORDER):
-            total = counts[: len(hypotheses), None]
-            any_match |= matches > 0
-            missed = (matches == 0) & (total > 0)
-            halvings += missed
-            numerator = np.where(missed, 0.5**halvings, matches)
-            # An order longer than the hypothesis has no n-grams and does not count.
-            logs += np.where(total > 0, np.log(np.maximum(numerator, 1e-300) / np.maximum(total, 1)), 0)
-        effective = np.clip(found, 1, ORDER)
-        brevity = np.where(found < expected, 1 - expected / np.maximum(found, 1), 0)
-        score = np.where(any_match, 100 * np.exp(brevity + logs / effective), 0)
-        return score.astype(np.float32)
+        return bleu_score(match_statistics(sequences, len(hypotheses), ORDER), found, expected)
+
+    def aggregate(
+        self,
+        source: str,
+        texts: Sequence[str],
+        weights: NDArray[np.float64],
+        own_weights: NDArray[np.float64],
+    ) -> NDArray[np.float32]:
+        """The score [texts] of each text against the weighted mean of all, itself with its own weight."""
+        sequences = self._sequences(texts)
+        lengths = _lengths(sequences)
+        expected = LeftOutMean(weights, own_weights)(lengths)
+        return bleu_score(mean_statistics(sequences, weights, own_weights, ORDER), lengths, expected)
+
+    def _sequences(self, texts: Sequence[str]) -> list[Ints]:
+        return word_ids(tokenised(texts, self._tokenizer))
+
+
+def _lengths(sequences: Sequence[Ints]) -> NDArray[np.float64]:
+    return np.array([len(sequence) for sequence in sequences], np.float64)
+
+
+def bleu_score(
+    orders: Iterable[Statistics], found: NDArray[np.float64], expected: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """BLEU of hypotheses of length `found` and pseudo-references of length `expected`.
+
+    The k-th order without a match counts as 2**-k matches. Matches with mean counts are fractions: less than that
+    counts as none, so that a rare match is never worse than no match.
+    """
+    logs, halvings = np.zeros((2, 1))
+    any_match = np.zeros(1, np.bool_)
+    for matches, total, _ in orders:
+        any_match = any_match | (matches > 0)
+        missed = (matches < 0.5 ** (halvings + 1)) & (total > 0)
+        halvings = halvings + missed
+        numerator = np.where(missed, 0.5**halvings, matches)
+        # An order longer than the hypothesis has no n-grams and does not count.
+        logs = logs + np.where(total > 0, np.log(np.where(total > 0, numerator, 1) / np.maximum(total, 1)), 0)
+    brevity = np.where(found < expected, 1 - expected / np.maximum(found, 1), 0)
+    score = np.where(any_match, 100 * np.exp(brevity + logs / np.clip(found, 1, ORDER)), 0)
+    return score.astype(np.float32)

@@ -1,21 +1,25 @@
-"""Matching n-grams of all pairs of texts at once.
+"""Matching n-grams of all pairs of texts at once, or of each text and the mean of all.
 
 The clipped match count of two texts, sum over n-grams of min(count_a, count_b), is an inner product: write each
 n-gram's k-th occurrence as a feature of its own, 1 if the text has it; then min(a, b) counts the features both have.
 So all pairs are one matrix product per n-gram order, exact in float32 up to 2**24 matches.
 Complexity: O(T log T) for T tokens in all texts, then N * M * F multiplications for F distinct features.
+
+Against the mean counts of all texts, only the n-grams a text has itself can match: O(T log T) for all texts together,
+in memory of the size of one order's n-grams (Vamvas & Sennrich 2024).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float32]
+Floats = NDArray[np.float64]
 
 # Features are handled in blocks so that a block of the indicator matrix stays near 16 MB.
 BLOCK_CELLS = 4_000_000
@@ -25,102 +29,13 @@ LARGEST_KEY = 2**62
 def character_ids(texts: Sequence[str]) -> list[Ints]:
     """Code points of each text, white space left out, as chrF counts them."""
     joined = ["".join(text.split()) for text in texts]
-    return [np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64) for text in joined]
+    return [np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64) for text in joined]
 
 
 def word_ids(texts: Sequence[Sequence[str]]) -> list[Ints]:
     """A number for each distinct word of tokenised texts."""
     numbers: dict[str, int] = {}
     return [np.array([numbers.setdefault(word, len(numbers)) for word in text], np.int64) for text in texts]
-
-
-def match_statistics(sequences: Sequence[Ints], hypotheses: int, orders: int) -> Iterator[tuple[Floats, Ints]]:
-    """For each order 1..orders: matches [hypotheses, references] and n-gram counts [texts].
-
-    `sequences` holds the hypotheses first, then the references; with as many sequences as hypotheses, the
-    hypotheses are their own references.
-    """
-    lengths = np.array([len(sequence) for sequence in sequences], np.int64)
-    text = np.repeat(np.arange(len(sequences)), lengths)
-    keys, starts, limits = _ngram_keys(sequences, lengths, orders)
-    features = _Features(np.concatenate([text[start] for start in starts]), np.concatenate(keys), len(sequences))
-    lower = 0
-    for order, limit in enumerate(limits, 1):
-        upper = features.below(limit)
-        yield features.matches(lower, upper, hypotheses), np.maximum(lengths - order + 1, 0)
-        lower = upper
-
-
-def _ngram_keys(sequences: Sequence[Ints], lengths: Ints, orders: int) -> tuple[list[Ints], list[Ints], list[int]]:
-    """For each order: a number per n-gram, where it starts, and a limit above all numbers so far.
-
-    Numbers of a higher order are larger than all of a lower one. With digits 1..V for the V distinct tokens, an
-    n-gram is an n-digit number in base V + 1; where such numbers would grow too large, they are renumbered.
-    """
-    tokens = np.concatenate([np.empty(0, np.int64), *sequences])
-    remaining = np.concatenate([np.empty(0, np.int64), *(np.arange(n, 0, -1) for n in lengths)])
-    distinct, digits = np.unique(tokens, return_inverse=True)
-    digits += 1
-    base = len(distinct) + 1
-    key, start = digits, np.arange(len(tokens))
-    offset, largest = 0, base
-    keys, starts, limits = [key], [start], [base]
-    for order in range(2, orders + 1):
-        longer = remaining[start] >= order
-        start, prefix = start[longer], key[longer] - offset
-        if largest * base >= LARGEST_KEY:
-            distinct, prefix = np.unique(prefix, return_inverse=True)
-            offset, largest = limits[-1], len(distinct) + 1
-        key = prefix * base + digits[start + order - 1] + offset
-        largest *= base
-        keys.append(key)
-        starts.append(start)
-        limits.append(offset + largest)
-    return keys, starts, limits
-
-
-class _Features:
-    """Occurrences (text, n-gram) as features: the k-th occurrence of an n-gram in a text is one of its own."""
-
-    def __init__(self, text: Ints, gram: Ints, texts: int) -> None:
-        self._texts = texts
-        order = np.lexsort((text, gram))
-        text, gram = text[order], gram[order]
-        place = np.arange(len(gram))
-        new_gram = np.ones(len(gram), np.bool_)
-        new_gram[1:] = gram[1:] != gram[:-1]
-        new = new_gram.copy()
-        new[1:] |= text[1:] != text[:-1]
-        repeat = place - np.maximum.accumulate(np.where(new, place, 0))
-        number = np.cumsum(new_gram) - 1  # grams as 0, 1, 2, ...
-        if repeat.any():
-            key = number * (int(repeat.max()) + 1) + repeat
-            order = np.argsort(key, kind="stable")
-            text, gram, key = text[order], gram[order], key[order]
-            new_gram[1:] = key[1:] != key[:-1]
-            number = np.cumsum(new_gram) - 1
-        self._text, self._gram, self._number = text, gram, number
-
-    def below(self, limit: int) -> int:
-        """How many occurrences have an n-gram number under the limit."""
-        return int(np.searchsorted(self._gram, limit))
-
-    def matches(self, lower: int, upper: int, hypotheses: int) -> Floats:
-        """Features shared by each hypothesis and reference, among the occurrences from lower to upper."""
-        first = hypotheses if self._texts > hypotheses else 0
-        result = np.zeros((hypotheses, self._texts - first), np.float32)
-        if lower == upper:
-            return result
-        text = self._text[lower:upper]
-        number = self._number[lower:upper] - self._number[lower]
-        total = int(number[-1]) + 1
-        width = max(BLOCK_CELLS // self._texts, 1)
-        for left in range(0, total, width):
-            inside = slice(*np.searchsorted(number, [left, left + width]))
-            block = np.zeros((self._texts, min(width, total - left)), np.float32)
-            block[text[inside], number[inside] - left] = 1
-            result += block[:hypotheses] @ block[first:].T
-        return result
 
 
 def tokenised(texts: Sequence[str], tokenizer: Callable[[str], str]) -> list[list[str]]:
@@ -131,3 +46,162 @@ def tokenised(texts: Sequence[str], tokenizer: Callable[[str], str]) -> list[lis
 def stacked(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
     """Hypotheses, then references unless they are the same list."""
     return list(hypotheses) if references is hypotheses else list(chain(hypotheses, references))
+
+
+class Statistics(NamedTuple):
+    """What one order of n-grams says: arrays that broadcast to the shape of the scores."""
+
+    matches: NDArray[np.floating[Any]]
+    found: Floats  # n-grams of the hypothesis
+    expected: Floats  # n-grams of the pseudo-reference
+
+
+def match_statistics(sequences: Sequence[Ints], hypotheses: int, orders: int) -> Iterator[Statistics]:
+    """For each order 1..orders, the statistics of all pairs [hypotheses, references].
+
+    `sequences` holds the hypotheses first, then the references; with as many sequences as hypotheses, the
+    hypotheses are their own references.
+    """
+    lengths = _lengths(sequences)
+    first = hypotheses if len(sequences) > hypotheses else 0
+    for order, entries in enumerate(_orders(sequences, orders), 1):
+        counts = np.maximum(lengths - order + 1, 0)
+        yield Statistics(_matches(entries, len(sequences), hypotheses), counts[:hypotheses, None], counts[None, first:])
+
+
+def mean_statistics(
+    sequences: Sequence[Ints], weights: Floats, own_weights: Floats, orders: int
+) -> Iterator[Statistics]:
+    """For each order 1..orders, the statistics of each text [texts] against the weighted mean of all counts.
+
+    Text i counts with its own weight in its own mean, the others with theirs.
+    """
+    lengths = _lengths(sequences)
+    mean = LeftOutMean(weights, own_weights)
+    for order, (text, gram, times) in enumerate(_orders(sequences, orders), 1):
+        matched = np.minimum(times, mean.of_entries(text, gram, times.astype(np.float64)))
+        counts = np.maximum(lengths - order + 1, 0)
+        matches = np.bincount(text, matched, len(sequences)).astype(np.float64)
+        yield Statistics(matches, counts, mean(counts))
+
+
+class LeftOutMean:
+    """For each text, the weighted mean of a value over all texts, in which the text itself has its own weight.
+
+    Sums without one text are sums of all minus its part. The heaviest text may hold nearly all the weight (that of
+    others may be 1e-260), and the difference would be noise: its sums are made without it.
+    """
+
+    def __init__(self, weights: Floats, own_weights: Floats) -> None:
+        self._weights, self._own = weights, own_weights
+        self._heaviest = int(np.argmax(weights)) if len(weights) else 0
+        self._total = self._others(np.ones(len(weights))) + own_weights
+        # With no weight left, a text is its own pseudo-reference.
+        self._alone = self._total <= 0
+        self._total = np.where(self._alone, 1, self._total)
+
+    def __call__(self, values: Floats) -> Floats:
+        """The mean [texts] of values [texts]."""
+        return np.where(self._alone, values, (self._others(values) + self._own * values) / self._total)
+
+    def of_entries(self, text: Ints, gram: Ints, value: Floats) -> Floats:
+        """The mean [entries] of the values of an n-gram, for each (text, n-gram) that has one; elsewhere it is 0."""
+        part = self._weights[text] * value
+        heaviest = text == self._heaviest
+        others = np.maximum(np.bincount(gram, part)[gram] - part, 0)
+        others[heaviest] = np.bincount(gram, np.where(heaviest, 0, part))[gram[heaviest]]
+        return np.where(self._alone[text], value, (others + self._own[text] * value) / self._total[text])
+
+    def _others(self, values: Floats) -> Floats:
+        part = self._weights * values
+        others: Floats = np.maximum(part.sum() - part, 0)
+        if len(part):
+            others[self._heaviest] = np.delete(part, self._heaviest).sum()
+        return others
+
+
+class _Entries(NamedTuple):
+    """Each (n-gram, text) once, by n-gram and then by text: arrays [entries]."""
+
+    text: Ints
+    gram: Ints  # n-grams as 0, 1, 2, ...
+    times: Ints
+
+
+def _lengths(sequences: Sequence[Ints]) -> Floats:
+    return np.array([len(sequence) for sequence in sequences], np.float64)
+
+
+def _orders(sequences: Sequence[Ints], orders: int) -> Iterator[_Entries]:
+    """The n-grams of each order 1..orders.
+
+    With digits 0..V-1 for the V distinct tokens, an n-gram is an n-digit number in base V; where such numbers would
+    grow too large, they are renumbered. One sort of the numbers, each with its text in the low bits, counts them all.
+    """
+    lengths = np.array([len(sequence) for sequence in sequences], np.int64)
+    tokens = np.concatenate([np.empty(0, np.int64), *sequences])
+    text = np.repeat(np.arange(len(sequences)), lengths)
+    remaining = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(tokens))
+    present = np.zeros(tokens.max(initial=-1) + 1, np.bool_)
+    present[tokens] = True
+    digits = (np.cumsum(present) - 1)[tokens]
+    base = max(int(present.sum()), 1)
+    text_bits = len(sequences).bit_length()
+    key, start, largest = np.zeros(len(tokens), np.int64), np.arange(len(tokens)), 1
+    for order in range(1, orders + 1):
+        longer = remaining[start] >= order
+        start, key = start[longer], key[longer]
+        if (largest * base) << text_bits >= LARGEST_KEY:
+            distinct, key = np.unique(key, return_inverse=True)
+            largest = len(distinct)
+        key = key * base + digits[start + order - 1]
+        largest *= base
+        yield _counted((key << text_bits) | text[start], text_bits)
+
+
+def _counted(occurrences: Ints, text_bits: int) -> _Entries:
+    """Count equal numbers, which are an n-gram and, in the low bits, a text."""
+    occurrences = np.sort(occurrences)
+    new = np.ones(len(occurrences), np.bool_)
+    new[1:] = occurrences[1:] != occurrences[:-1]
+    start = np.flatnonzero(new)
+    entry = occurrences[start]
+    key = entry >> text_bits
+    new_gram = np.zeros(len(key), np.int64)
+    new_gram[1:] = key[1:] != key[:-1]
+    return _Entries(
+        text=entry & ((1 << text_bits) - 1),
+        gram=np.cumsum(new_gram),
+        times=np.diff(start, append=len(occurrences)),
+    )
+
+
+def _matches(entries: _Entries, texts: int, hypotheses: int) -> NDArray[np.float32]:
+    """Features shared by each hypothesis and reference [hypotheses, references]."""
+    first = hypotheses if texts > hypotheses else 0
+    result = np.zeros((hypotheses, texts - first), np.float32)
+    text, feature = _features(entries)
+    total = int(feature.max(initial=-1)) + 1
+    width = max(BLOCK_CELLS // max(texts, 1), 1)
+    for left in range(0, total, width):
+        if total > width:
+            inside = (feature >= left) & (feature < left + width)
+            place = text[inside], feature[inside] - left
+        else:
+            place = text, feature
+        block = np.zeros((texts, min(width, total - left)), np.float32)
+        block[place] = 1
+        result += block[:hypotheses] @ block[first:].T
+    return result
+
+
+def _features(entries: _Entries) -> tuple[Ints, Ints]:
+    """Text and number of each feature a text has: the k-th occurrence of an n-gram is one of its own."""
+    text, gram, times = entries
+    if len(times) == 0 or times.max() == 1:
+        return text, gram
+    first = np.flatnonzero(np.diff(gram, prepend=-1))
+    room = np.maximum.reduceat(times, first)  # features of each n-gram
+    feature = np.repeat((np.cumsum(room) - room)[gram], times)
+    repeat = np.arange(len(feature)) - np.repeat(np.cumsum(times) - times, times)
+    return np.repeat(text, times), feature + repeat

@@ -1,0 +1,174 @@
+"""TER: translation edit rate (Snover et al. 2006), with sacrebleu's definition and defaults.
+
+Words inserted, deleted, replaced and spans shifted, per hundred reference words; upper and lower case are one,
+punctuation counts, words end at white space. Shifts are found greedily: of all that are tried, the one after which
+the edit distance is least is made, until none makes it less. Lower is better there, and utilities are
+higher-is-better: the utility is minus TER, from 0 down without end.
+
+All pairs of a list go through the rounds of this search together. A pair is done when its edit distance is that of
+the bags of words, which no shift changes; in most lists, most pairs are so before the first round.
+
+    >>> Ter().matrix("", ["the cat sat"], ["The cat sat", "sat the cat"])
+    array([[  0.      , -33.333332]], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbr.utilities.base import MatrixUtility
+from mbr.utilities.edits import (
+    Alignment,
+    BeamRows,
+    BitRows,
+    Bits,
+    Bools,
+    Ints,
+    Rows,
+    Words,
+    distances,
+    inside_beam,
+    path_inside_beam,
+    positions,
+)
+from mbr.utilities.ngrams import match_statistics, stacked, word_ids
+from mbr.utilities.shifts import find_shifts
+
+# Cells of edit-distance tables that are handled at once, with some bytes for each.
+BLOCK_CELLS = 2_000_000
+
+
+class Ter(MatrixUtility):
+    """Minus sentence TER, as sacrebleu's `TER().sentence_score`: 0 for equal words, -100 for none right."""
+
+    name = "ter"
+    summary = "minus translation edit rate, as sacrebleu's TER"
+    traits = ("lexical",)
+    family = "lexical"
+
+    def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
+        sequences = word_ids([text.lower().split() for text in stacked(hypotheses, references)])
+        ours, theirs = sequences[: len(hypotheses)], sequences[-len(references) :]
+        edits = edit_counts(ours, theirs)
+        columns = np.array([len(words) for words in theirs])
+        # Against an empty reference, any word makes all wrong.
+        rate = np.where(columns > 0, edits / np.maximum(columns, 1), edits > 0)
+        return np.asarray(0 - 100 * rate, np.float32)
+
+
+def edit_counts(hypotheses: Sequence[Ints], references: Sequence[Ints]) -> Ints:
+    """Edits, shifts among them [hypotheses, references], between sequences of word numbers."""
+    rows = np.array([len(words) for words in hypotheses], np.int64)
+    columns = np.array([len(words) for words in references], np.int64)
+    (bags,) = match_statistics([*hypotheses, *references], len(hypotheses), 1)
+    bound = np.maximum(rows[:, None], columns) - bags.matches.astype(np.int64)
+    order = np.argsort(-rows, kind="stable")
+    ours, theirs = _filled([hypotheses[i] for i in order], -1), _filled(references, -2)
+    result = np.empty(bound.shape, np.int64)
+    width = max(2 * BLOCK_CELLS // max(ours.size, 1), 1)
+    for left in range(0, len(references), width):
+        block = slice(left, left + width)
+        edits = _Block(ours, theirs[block], rows[order], columns[block]).edits(bound[order, block].ravel())
+        result[order, block] = edits.reshape(len(rows), -1)
+    return result
+
+
+class _State(NamedTuple):
+    """Pairs whose search goes on. Arrays [pairs, ...]."""
+
+    pair: Ints
+    words: Words  # [pairs, rows] of the hypothesis as shifted so far
+    bound: Ints  # what no shift can get the distance below
+    shifts: Ints
+    tried: Ints
+
+    def some(self, which: slice | Bools) -> _State:
+        return _State(self.pair[which], self.words[which], self.bound[which], self.shifts[which], self.tried[which])
+
+
+class _Block:
+    """All pairs of hypotheses [hypotheses, rows], by falling number of rows, and references [references, columns]."""
+
+    def __init__(self, hypotheses: Words, references: Words, rows: Ints, columns: Ints) -> None:
+        self._hypotheses, self._references = hypotheses, references
+        # [pairs]
+        self._hypothesis = np.repeat(np.arange(len(rows)), len(columns))
+        self._reference = np.tile(np.arange(len(columns)), len(rows))
+        self._rows, self._columns = rows[self._hypothesis], columns[self._reference]
+        self._positions = positions(references, 1 + max(hypotheses.max(initial=-1), references.max(initial=-1)))
+        self._together = max(BLOCK_CELLS // max(hypotheses.shape[1] * references.shape[1], 1), 1)
+
+    def edits(self, bound: Ints) -> Ints:
+        """Edits [pairs]; `bound` [pairs] is what no shift can get an edit distance below."""
+        edits = np.empty(len(self._rows), np.int64)
+        for left in range(0, len(edits), self._together):
+            pair = np.arange(left, min(left + self._together, len(edits)))
+            equal = self._equal(pair, self._hypotheses[self._hypothesis[pair]])
+            edits[pair] = distances(equal, self._rows[pair], self._columns[pair])
+        inside = inside_beam(edits, self._rows, self._columns)
+        pair = np.flatnonzero(inside & (edits > bound))
+        self._search(pair, bound[pair], self._bit_rows, edits)
+        # Where a path might leave the beam, every last one is looked at: no bound.
+        pair = np.flatnonzero(~inside)
+        outside = self._search(pair, np.full(len(pair), -1), self._bit_rows, edits)
+        pair = np.flatnonzero(outside)
+        self._search(pair, bound[pair], self._beam_rows, edits)
+        return edits
+
+    def _search(self, pair: Ints, bound: Ints, fill: Callable[[Ints, Words], Rows], edits: Ints) -> Bools:
+        """Put in the edits of these pairs; of all pairs, those of which an alignment left the beam."""
+        outside = np.zeros(len(self._rows), np.bool_)
+        none = np.zeros(len(pair), np.int64)
+        state = _State(pair, self._hypotheses[self._hypothesis[pair]], bound, none, none)
+        while len(state.pair):
+            after = []
+            for left in range(0, len(state.pair), self._together):
+                now = state.some(slice(left, left + self._together))
+                filled = fill(now.pair, now.words)
+                alignment = filled.alignment()
+                rows, columns = self._rows[now.pair], self._columns[now.pair]
+                outside[now.pair] |= ~path_inside_beam(alignment.target, rows, columns)
+                edits[now.pair] = now.shifts + filled.distance
+                now, distance = _round(now, self._references[self._reference[now.pair]], rows, filled, alignment)
+                edits[now.pair] = now.shifts + distance
+                after.append(now.some(distance > now.bound))
+            state = _State(*(np.concatenate(values) for values in zip(*after, strict=True)))
+        return outside
+
+    def _bit_rows(self, pair: Ints, words: Words) -> Rows:
+        return BitRows(self._equal(pair, words), self._rows[pair], self._columns[pair])
+
+    def _beam_rows(self, pair: Ints, words: Words) -> Rows:
+        return BeamRows(words, self._references[self._reference[pair]], self._rows[pair], self._columns[pair])
+
+    def _equal(self, pair: Ints, words: Words) -> Bits:
+        """Where each hypothesis word stands in the reference of its pair [rows, parts, pairs]."""
+        _, parts, count = self._positions.shape
+        cell = (words.T[:, None] * parts + np.arange(parts)[:, None]) * count + self._reference[pair]
+        return np.asarray(self._positions.ravel()[cell])
+
+
+def _round(state: _State, references: Words, rows: Ints, filled: Rows, alignment: Alignment) -> tuple[_State, Ints]:
+    """Make the best shift of each pair: those for which one helps, and their new distances."""
+    shifts, tried = find_shifts(state.words, references, alignment, state.tried)
+    gain = filled.distance[shifts.pair] - filled.swapped(shifts.swaps(rows))
+    shifts, gain = shifts.some(gain > 0), gain[gain > 0]
+    best = shifts.best(gain)
+    swaps = shifts.some(best).swaps(rows)
+    pair = swaps.pair
+    origin = swaps.origin(np.arange(state.words.shape[1])[:, None]).T
+    words = np.take_along_axis(state.words[pair], origin, axis=1)
+    after = _State(state.pair[pair], words, state.bound[pair], state.shifts[pair] + 1, tried[pair])
+    return after, filled.distance[pair] - gain[best]
+
+
+def _filled(texts: Sequence[Ints], value: int) -> Words:
+    """Texts of different length as one array [texts, longest]."""
+    result = np.full((len(texts), max(map(len, texts), default=0)), value, np.int32)
+    for row, text in zip(result, texts, strict=True):
+        row[: len(text)] = text
+    return result
