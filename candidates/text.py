@@ -25,12 +25,12 @@ BOM = b"\xef\xbb\xbf"
 TEMPORARY = ".tmp"
 
 
-def raw_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, bytes without the final `\\n`), streaming."""
+def raw_lines(path: str | Path, *, keep_bom: bool = False) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number from 1, bytes without the final `\\n`), streaming; a byte order mark is no content."""
     try:
         with _open_binary(path) as stream:
             for number, line in enumerate(stream, 1):
-                if number == 1:
+                if number == 1 and not keep_bom:
                     line = line.removeprefix(BOM)
                 yield number, line.removesuffix(b"\n")
     except (gzip.BadGzipFile, zlib.error, EOFError) as exc:
@@ -50,9 +50,9 @@ def decode_line(raw: bytes, path: str | Path, number: int) -> str:
         ) from exc
 
 
-def lines(path: str | Path) -> Iterator[tuple[int, str]]:
+def lines(path: str | Path, *, keep_bom: bool = False) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, text), streaming; stops at the first bad byte."""
-    for number, raw in raw_lines(path):
+    for number, raw in raw_lines(path, keep_bom=keep_bom):
         yield number, decode_line(raw, path, number)
 
 

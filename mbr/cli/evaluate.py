@@ -27,7 +27,7 @@ quick start:
 DEFAULT_JUDGES = ("chrf", "bleu", "ter")
 LISTS = ("systems", "references", "judge")
 MODEL_OPTIONS = ("cache_dir", "device", "dtype", "batch_tokens", "threads")
-LONG_FOR_TER = 50  # words: sacrebleu's TER takes the third power of them
+LONG_FOR_TER = 300  # words: TER takes about the third power of them, seconds a document
 FEW_SEGMENTS = 30
 
 
@@ -110,6 +110,9 @@ def command(argv: Sequence[str] | None = None) -> int:
     sources = None if options.sources is None else read_texts(options.sources)
     systems, left_out = read_systems(options.systems, references)
     check_lengths(systems, [*([] if sources is None else [sources]), *references])
+    for file in [*systems.values(), *references, *([] if sources is None else [sources])]:
+        if file.marked:
+            console.warn(f"{file.path} begins with a byte order mark, which counts as a character, as for sacrebleu")
     for name in left_out:
         console.info(f"{name} holds a reference and is not taken as a system; give it as NAME=FILE to have it judged")
     chosen_by = {name: utility for name, file in systems.items() if (utility := utility_of(file.path)) is not None}
@@ -165,7 +168,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _default_judges(references: Sequence[Texts], console: Console) -> list[str]:
-    """TER only where it does not take hours."""
+    """TER only where it does not take very long."""
     texts = references[0].texts
     average = sum(len(text.split()) for text in texts) / max(len(texts), 1)
     if average <= LONG_FOR_TER:

@@ -25,11 +25,17 @@ class Texts:
     path: str
     texts: list[str]
 
+    @property
+    def marked(self) -> bool:
+        """Whether the first text begins with a byte order mark."""
+        return bool(self.texts) and self.texts[0].startswith("\ufeff")
+
 
 def read_texts(path: str) -> Texts:
+    """A byte order mark stays: what is judged is what is there, as with sacrebleu and in WMT's published scores."""
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder; expected a file of lines")
-    return Texts(path, _decisions(path) if _is_jsonl(path) else [text for _, text in lines(path)])
+    return Texts(path, _decisions(path) if _is_jsonl(path) else [text for _, text in lines(path, keep_bom=True)])
 
 
 def read_systems(words: Sequence[str], references: Sequence[Texts]) -> tuple[dict[str, Texts], list[str]]:

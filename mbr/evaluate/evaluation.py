@@ -164,16 +164,12 @@ def exit_code_of(error: Exception) -> int:
 
 def same_family(utility: str, judge: JudgeSpec | JudgeResult) -> bool:
     """Whether a utility (by the name in its signature, such as `chrf+resume`) is of the judge's family."""
-    from mbr.utilities import utility_class, utility_families, utility_names
-    from mbr.utilities.ensemble import parse_ensemble
+    from mbr.utilities import utility_families
 
     try:
-        members = list(parse_ensemble(utility))
-        lexical = any("lexical" in utility_class(name).traits for name in members if name in utility_names())
-        families = utility_families(utility) | ({"lexical"} if lexical else set())
+        return judge.family in utility_families(utility)
     except MbrError:  # a plug-in that is broken, or a name of another version
         return utility == judge.name
-    return judge.family in families
 
 
 def _judge_all(

@@ -7,12 +7,15 @@ that way, so they go through the same formulas written for arrays; a test holds 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from candidates.errors import EnvironmentProblem, UsageError
 from mbr.evaluate.judges import Floats, Judge, Judged, Row
+from mbr.utilities.ngrams import word_ids
+from mbr.utilities.ter import edit_counts
 
 ORDER = 4  # of BLEU
 BETA = 2  # of chrF
@@ -60,6 +63,25 @@ class LexicalJudge(Judge):
         return np.array([score(row).score for row in statistics.tolist()])
 
 
+class TerJudge(LexicalJudge):
+    """TER, whose edits are counted by our own utility: the same numbers as sacrebleu's, a hundred times as fast."""
+
+    def judge(self, rows: Sequence[Row]) -> Judged:
+        prepare = self._metric._preprocess_segment
+        statistics = np.empty((len(rows), self.columns))
+        place = 0
+        for references, group in groupby(rows, key=lambda row: row[1:]):
+            outputs = [row[0] for row in group]
+            words = word_ids([prepare(text).split() for text in (*outputs, *references)])
+            edits = edit_counts(words[: len(outputs)], words[len(outputs) :])  # [outputs, references]
+            lengths = np.array([len(sequence) for sequence in words[len(outputs) :]])
+            # The nearest reference counts by its edits, all of them by their mean length.
+            statistics[place : place + len(outputs), 0] = edits.min(axis=1)
+            statistics[place : place + len(outputs), 1] = lengths.mean()
+            place += len(outputs)
+        return Judged(statistics, np.zeros(len(rows), np.bool_))
+
+
 def open_lexical(name: str, *, references: int, tokenize: str = "13a") -> LexicalJudge:
     """The judge of this name, for this number of references."""
     from sacrebleu.metrics import CHRF, TER
@@ -68,7 +90,7 @@ def open_lexical(name: str, *, references: int, tokenize: str = "13a") -> Lexica
         metric, sentence_metric = (_bleu(tokenize, effective_order=effective) for effective in (False, True))
         return LexicalJudge(metric, sentence_metric, bleu_scores, 2 + 2 * ORDER, references)
     if name == "ter":
-        return LexicalJudge(TER(), TER(), ter_scores, 2, references)
+        return TerJudge(TER(), TER(), ter_scores, 2, references)
     words = {"chrf": 0, "chrf++": 2}[name]
     return LexicalJudge(CHRF(word_order=words), CHRF(word_order=words), chrf_scores, 3 * (6 + words), references)
 

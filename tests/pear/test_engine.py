@@ -14,7 +14,7 @@ import torch
 from benchmarks.random_pear import CORPUS, random_checkpoint
 from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
 from pear.agreement import PROBES, Triple
-from pear.backends import cache_folder
+from candidates.cache import cache_folder
 from pear.batches import BatchQueue
 from pear.engine import Engine
 from pear.serialize import TokenStore, lay_out, share_budget

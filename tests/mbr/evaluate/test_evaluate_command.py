@@ -114,7 +114,7 @@ def test_systems_come_from_folders_jsonl_gzip_and_standard_input(warm: Run, tmp_
     (tmp_path / "poor.txt").rename(folder / "poor.txt")
     (folder / "refA.txt").write_bytes((tmp_path / "ref.txt").read_bytes())
     write_jsonl(tmp_path / "best.jsonl", [{"id": n, "text": text or None} for n, text in enumerate(SYSTEMS["good"])])
-    (tmp_path / "zipped.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + (tmp_path / "middle.txt").read_bytes()))
+    (tmp_path / "zipped.txt.gz").write_bytes(gzip.compress((tmp_path / "middle.txt").read_bytes()))
     result = warm(
         *("mbr-evaluate", "--references", "ref.txt", *FAST, "--judge", "chrf", "--format", "json"),
         *("--systems", "outputs", "best.jsonl", "--systems", "zipped.txt.gz", "new=-", "top=ref.txt"),
@@ -126,6 +126,19 @@ def test_systems_come_from_folders_jsonl_gzip_and_standard_input(warm: Run, tmp_
     assert scores["zipped"] == scores["new"]
     assert scores["top"] == 100
     assert "refA holds a reference and is not taken as a system" in result.stderr
+
+
+def test_a_byte_order_mark_counts_as_for_sacrebleu_and_is_told(warm: Run, tmp_path: Path) -> None:
+    """So do WMT23's published scores: one of its files begins with a mark."""
+    from sacrebleu.metrics import CHRF
+
+    marked = "\ufeff" + (tmp_path / "middle.txt").read_text(encoding="utf-8")
+    (tmp_path / "marked.txt").write_text(marked, encoding="utf-8")
+    words = ("mbr-evaluate", "--references", "ref.txt", *FAST, "--judge", "chrf", "--format", "json")
+    result = warm(*words, "--systems", "marked.txt")
+    assert "marked.txt begins with a byte order mark" in result.stderr
+    expected = CHRF().corpus_score(marked.split("\n")[:-1], [REFERENCES]).score
+    assert json.loads(result.stdout)["judges"][0]["scores"]["marked"]["score"] == expected
 
 
 def test_lines_end_at_newlines_only(warm: Run, tmp_path: Path) -> None:
@@ -240,12 +253,12 @@ def test_a_second_run_takes_judgements_from_the_cache(
     assert "is broken" in broken.stderr
 
 
-def test_ter_is_no_default_for_paragraphs(warm: Run, tmp_path: Path) -> None:
-    (tmp_path / "long.txt").write_text(("ein Wort nach dem anderen " * 12 + "\n") * 3)
+def test_ter_is_no_default_for_documents(warm: Run, tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text(("ein Wort nach dem anderen " * 70 + "\n") * 3)
     words = ("mbr-evaluate", "--references", "long.txt", "--systems", "a=long.txt", *FAST, "--format", "json")
     result = warm(*words)
     assert [judge["name"] for judge in json.loads(result.stdout)["judges"]] == ["chrf", "bleu"]
-    assert "ter is left out: segments of 60 words take it seconds each" in result.stderr
+    assert "ter is left out: segments of 350 words take it seconds each" in result.stderr
     asked = warm(*words, "--judge", "ter")
     assert [judge["name"] for judge in json.loads(asked.stdout)["judges"]] == ["ter"]
 

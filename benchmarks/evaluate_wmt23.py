@@ -1,0 +1,89 @@
+"""Does mbr-evaluate give sacrebleu's numbers on the real WMT23 outputs, and what does it cost?
+
+    python -m benchmarks.evaluate_wmt23
+    python -m benchmarks.evaluate_wmt23 --judges chrf bleu chrf++ --lp he-en
+
+All systems of a language pair of WMT23 (../shared/data or $MBR_DATA), judged by `mbr-evaluate` as a user runs it, with
+an empty cache and again with a full one; then each system's corpus score by sacrebleu, which must be the same float.
+sacrebleu's TER takes minutes for a system of paragraphs, so for TER a few systems are compared (--ter-systems). Wall
+seconds of whole processes, beside those of the `sacrebleu` command with its paired bootstrap on the same files and
+metrics but TER (1,000 draws; ours makes 10,000 randomisation trials and the checks of the outputs on top).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import ROOT
+
+DATA = Path(os.environ.get("MBR_DATA", ROOT.parent / "shared" / "data")) / "mt-metrics-eval-v2" / "wmt23"
+REFERENCES = {"en-de": "refA", "he-en": "refB"}
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def corpus_scores(judge: str, outputs: dict[str, Path], reference: list[str]) -> dict[str, float]:
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
+    metric: Any = {"bleu": BLEU(), "chrf": CHRF(), "chrf++": CHRF(word_order=2), "ter": TER()}[judge]
+    return {name: metric.corpus_score(lines(file), [reference]).score for name, file in outputs.items()}
+
+
+def timed(command: list[str], cache: str) -> tuple[str, float]:
+    began = time.perf_counter()
+    environment = {**os.environ, "MBR_CACHE": cache, "SACREBLEU_SEED": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return done.stdout, time.perf_counter() - began
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lp", choices=sorted(REFERENCES), default="en-de")
+    parser.add_argument("--judges", nargs="+", default=["chrf", "chrf++", "bleu"], help="lexical ones")
+    parser.add_argument("--ter-systems", type=int, default=2, metavar="N", help="systems to compare TER of")
+    options = parser.parse_args()
+    reference = DATA / "references" / f"{options.lp}.{REFERENCES[options.lp]}.txt"
+    folder = DATA / "system-outputs" / options.lp
+    given = ["--sources", DATA / "sources" / f"{options.lp}.txt", "--references", reference, "--systems", folder]
+    tool = Path(sys.executable).with_name("mbr-evaluate")
+    with tempfile.TemporaryDirectory() as cache:
+        command = [str(tool), *map(str, given), "--judge", *options.judges, "--format", "json", "--quiet"]
+        baseline = sorted(file.stem for file in folder.glob("*.txt") if file.read_bytes() != reference.read_bytes())[0]
+        command += ["--baseline", baseline]
+        first, seconds = timed(command, cache)
+        again, less = timed(command, cache)
+        found = json.loads(first)
+        outputs = {name: folder / f"{name}.txt" for name in found["systems"]}
+        plain = Path(sys.executable).with_name("sacrebleu")
+        metrics = [name for name in options.judges if name in ("chrf", "bleu")]
+        files = [str(outputs[baseline]), *(str(file) for name, file in outputs.items() if name != baseline)]
+        peer = [str(plain), str(reference), "-i", *files, "-m", *metrics, "--paired-bs", "--format", "text"]
+        _, theirs = timed(peer, cache)
+    fine = again == first
+    for judge in found["judges"]:
+        compared = dict(list(outputs.items())[: options.ter_systems] if judge["name"] == "ter" else outputs)
+        expected = corpus_scores(judge["name"], compared, lines(reference))
+        wrong = [name for name in compared if judge["scores"][name]["score"] != expected[name]]
+        fine &= not wrong
+        same = f"{len(compared) - len(wrong)} of {len(compared)} systems"
+        print(f"{judge['name']:<8} the same float as sacrebleu's corpus score: {same}  {judge['identity']}", flush=True)
+    print(
+        f"{options.lp}, {len(outputs)} systems, {found['segments']} segments, {' '.join(options.judges)}: "
+        f"{seconds:.1f} s, {less:.1f} s from the cache (the same output: {again == first}); "
+        f"sacrebleu --paired-bs with {' '.join(metrics)}: {theirs:.1f} s"
+    )
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
