@@ -15,9 +15,9 @@ from benchmarks.random_pear import random_checkpoint
 from candidates.errors import InputError, ModelError
 from pear.agreement import PROBES
 from pear.checkpoint import load_checkpoint, save_checkpoint, save_released
-from pear.parts import fingerprint
 from pear.engine import Engine
 from pear.model import HeadConfig
+from pear.parts import fingerprint
 
 
 def scores(checkpoint: Any) -> Any:

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from benchmarks.random_pear import CORPUS, random_checkpoint
+from candidates.cache import cache_folder
 from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
 from pear.agreement import PROBES, Triple
-from candidates.cache import cache_folder
 from pear.batches import BatchQueue
 from pear.engine import Engine
 from pear.serialize import TokenStore, lay_out, share_budget
