@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from candidates.errors import EnvironmentProblem, UsageError
 from mbr.utilities.base import MatrixUtility
+from mbr.utilities.means import LeftOutMean
 from mbr.utilities.ngrams import (
     Ints,
-    LeftOutMean,
     Statistics,
     match_statistics,
     mean_statistics,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mbr.metrics import ModelOptions, get_metric
 from mbr.utilities.base import MatrixUtility
+from mbr.utilities.means import LeftOutMean
 
 if TYPE_CHECKING:
     import torch
@@ -52,8 +53,8 @@ class Comet(MatrixUtility):
         """Against the mean vector of the pseudo-references, as DeNero et al. (2009) and Vamvas & Sennrich (2024) do."""
         self._see_to(source, texts, ())
         vectors = self._stack(texts)
-        means = mean_vectors(vectors, weights, own_weights)
-        return self.metric.estimate(self._vectors[source].expand_as(vectors), vectors, means)
+        means = LeftOutMean(weights, own_weights)(vectors.double().cpu().numpy())
+        return self.metric.estimate(self._vectors[source].expand_as(vectors), vectors, vectors.new_tensor(means))
 
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
         return bool(self.metric.truncated([(text,) for text in (source, *texts)]).any())
@@ -74,20 +75,3 @@ class Comet(MatrixUtility):
         import torch
 
         return torch.stack([self._vectors[text] for text in texts])
-
-
-def mean_vectors(vectors: torch.Tensor, weights: NDArray[np.float64], own_weights: NDArray[np.float64]) -> torch.Tensor:
-    """For each text the weighted mean [texts, hidden] of all, in which it counts by its own weight.
-
-    Where nothing is left beside the text itself, it is the text.
-    """
-    import torch
-
-    left = np.maximum(weights - own_weights, 0)
-    total = weights.sum() - left
-    alone = total <= 0
-    known = {"dtype": vectors.dtype, "device": vectors.device}
-    shares = torch.as_tensor(weights, **known)
-    summed = shares @ vectors - torch.as_tensor(left, **known)[:, None] * vectors
-    means = summed / torch.as_tensor(np.where(alone, 1, total), **known)[:, None]
-    return torch.where(torch.as_tensor(alone, device=vectors.device)[:, None], vectors, means)

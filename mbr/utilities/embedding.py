@@ -12,6 +12,7 @@ from mbr.metrics import get_metric
 from mbr.metrics.embedding import Embedding as EmbeddingMetric
 from mbr.metrics.embedding import EmbeddingOptions
 from mbr.utilities.base import MatrixUtility
+from mbr.utilities.means import LeftOutMean
 
 
 class Embedding(MatrixUtility):
@@ -44,10 +45,8 @@ class Embedding(MatrixUtility):
     ) -> NDArray[np.float32]:
         """Against the mean vector; a cosine is linear in it, so this is the expected utility itself."""
         vectors = self._stack(texts)
-        left = weights - own_weights
-        total = np.maximum(weights.sum() - left, 1e-12)
-        towards_all = vectors @ (weights @ vectors)
-        return np.asarray((towards_all - left) / total, np.float32)  # a vector's product with itself is 1
+        means = LeftOutMean(weights, own_weights)(vectors.astype(np.float64))
+        return np.asarray(np.einsum("tv,tv->t", vectors, means), np.float32)
 
     def close(self) -> None:
         self._vectors.clear()

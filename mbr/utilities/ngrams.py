@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mbr.utilities.means import LeftOutMean
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -83,41 +85,6 @@ def mean_statistics(
         counts = np.maximum(lengths - order + 1, 0)
         matches = np.bincount(text, matched, len(sequences)).astype(np.float64)
         yield Statistics(matches, counts, mean(counts))
-
-
-class LeftOutMean:
-    """For each text, the weighted mean of a value over all texts, in which the text itself has its own weight.
-
-    Sums without one text are sums of all minus its part. The heaviest text may hold nearly all the weight (that of
-    others may be 1e-260), and the difference would be noise: its sums are made without it.
-    """
-
-    def __init__(self, weights: Floats, own_weights: Floats) -> None:
-        self._weights, self._own = weights, own_weights
-        self._heaviest = int(np.argmax(weights)) if len(weights) else 0
-        self._total = self._others(np.ones(len(weights))) + own_weights
-        # With no weight left, a text is its own pseudo-reference.
-        self._alone = self._total <= 0
-        self._total = np.where(self._alone, 1, self._total)
-
-    def __call__(self, values: Floats) -> Floats:
-        """The mean [texts] of values [texts]."""
-        return np.where(self._alone, values, (self._others(values) + self._own * values) / self._total)
-
-    def of_entries(self, text: Ints, gram: Ints, value: Floats) -> Floats:
-        """The mean [entries] of the values of an n-gram, for each (text, n-gram) that has one; elsewhere it is 0."""
-        part = self._weights[text] * value
-        heaviest = text == self._heaviest
-        others = np.maximum(np.bincount(gram, part)[gram] - part, 0)
-        others[heaviest] = np.bincount(gram, np.where(heaviest, 0, part))[gram[heaviest]]
-        return np.where(self._alone[text], value, (others + self._own[text] * value) / self._total[text])
-
-    def _others(self, values: Floats) -> Floats:
-        part = self._weights * values
-        others: Floats = np.maximum(part.sum() - part, 0)
-        if len(part):
-            others[self._heaviest] = np.delete(part, self._heaviest).sum()
-        return others
 
 
 class _Entries(NamedTuple):
