@@ -18,10 +18,10 @@ from typing import Any
 import torch
 import yaml
 
-from benchmarks.random_pear import CORPUS, draw_weights, write_tokenizer
+from benchmarks.random_pear import CORPUS, draw_weights, write_bert_tokenizer, write_tokenizer
 
 KINDS = ("regression_metric", "unified_metric", "xcomet_metric")
-ENCODERS = {"xlm-roberta": "XLM-RoBERTa", "xlm-roberta-xl": "XLM-RoBERTa-XL"}
+ENCODERS = {"xlm-roberta": "XLM-RoBERTa", "xlm-roberta-xl": "XLM-RoBERTa-XL", "bert": "BERT"}
 SEVERITIES = ["minor", "major", "critical"]
 # The size of the layer mix's scalars before sparsemax: some layers get no weight at all, several get some.
 MIX = 0.3
@@ -54,9 +54,12 @@ def write_random_comet(
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     folder = root.resolve() / "encoder"
-    write_tokenizer(folder)
-    # What transformers 5 writes about special tokens, transformers 4 cannot read; XLM-R's own file says as little.
-    (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}\n')
+    if encoder == "bert":
+        write_bert_tokenizer(folder)
+    else:
+        write_tokenizer(folder)
+        # What transformers 5 writes about special tokens, transformers 4 cannot read; XLM-R's own file says as little.
+        (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}\n')
     tokenizer = AutoTokenizer.from_pretrained(folder)
     config = AutoConfig.for_model(
         encoder,
@@ -69,7 +72,7 @@ def write_random_comet(
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
-        type_vocab_size=1,
+        type_vocab_size=2 if encoder == "bert" else 1,
     )
     config.save_pretrained(folder)
     settings = {

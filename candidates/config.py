@@ -99,6 +99,8 @@ def _option_words(path: Path, action: argparse.Action, value: Any) -> list[str]:
         return [name] if value else []
     if value is None:
         return []
+    if isinstance(action, argparse._AppendAction) and isinstance(value, list):
+        return [f"{name}={one}" for one in value]
     if action.nargs is not None and not isinstance(value, dict):
         return [name, *map(str, value if isinstance(value, list) else [value])]
     if isinstance(value, (dict, list)):

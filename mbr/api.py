@@ -21,7 +21,7 @@ from mbr.matrix import UtilityMatrix
 from mbr.pipeline import Decoder, OnError
 from mbr.prefilter import Prefilter, Scores, parse_prefilter
 from mbr.strategies import get_strategy
-from mbr.utilities import Utility, get_utility
+from mbr.utilities import QualityUtility, Utility, get_utility
 
 
 def decode(
@@ -115,7 +115,13 @@ def get_prefilter(
         return [_scores(decision) for decision in chain.from_iterable(decoder.windows(items))]
 
     settings = {**ready.settings(), "strategy": strategy.name, **strategy.settings}
-    return Prefilter(text, keep, score, settings, tuple(ready.notes()))
+
+    def cost(items: Sequence[CandidateList]) -> dict[str, Any]:
+        if not isinstance(ready, QualityUtility):
+            return {}
+        return ready.cost([(item.source, one) for item in items for one in item.texts])
+
+    return Prefilter(text, keep, score, settings, tuple(ready.notes()), cost)
 
 
 def _scores(decision: Decision) -> Scores | MbrError:

@@ -55,7 +55,7 @@ class Estimate:
 
 def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
     draw = random.Random(1)
-    segments = bad = candidates = unique = pairs = 0
+    segments = bad = scored = candidates = unique = pairs = 0
     sample: list[CandidateList] = []
     for record in records:
         segments += 1
@@ -65,15 +65,24 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
         candidates += sum(record.counts)
         unique += len(record)
         pairs += decoder.passes(record)
+        if not decoder.passes(record):
+            continue
+        scored += 1
         if len(sample) < SAMPLED_LISTS:
             sample.append(record)
-        elif (place := draw.randrange(segments - bad)) < SAMPLED_LISTS:
+        elif (place := draw.randrange(scored)) < SAMPLED_LISTS:
             sample[place] = record
     possible = pairs
     at_most = possible if decoder.budget_total is None else min(possible, decoder.budget_total)
     pairs = min(_likely(decoder, sample, possible), at_most)
     seconds, tokens, memory = _measure(decoder, sample, pairs, possible)
-    seconds += _first_stage(decoder, sample) * (segments - bad) / max(len(sample), 1)
+    seconds += _first_stage(decoder, sample) * scored / max(len(sample), 1)
+    if decoder.prefilter is not None:
+        cost = decoder.prefilter.cost(sample)
+        if "tokens" in cost:
+            tokens = (tokens or 0) + round(cost["tokens"] * scored / max(len(sample), 1))
+        if "memory_bytes" in cost:
+            memory = (memory or 0) + cost["memory_bytes"]
     return Estimate(segments, bad, candidates, unique, pairs, at_most, tokens, seconds, memory)
 
 

@@ -104,6 +104,8 @@ class Decoder:
                 raise UsageError(f"{name} {value!r} is unknown; expected one of {', '.join(allowed)}")
         if not (math.isfinite(self.prior) and self.prior >= 0):
             raise UsageError(f"prior {self.prior} is not a number from 0 on")
+        if self.keep_matrix and self.strategy.asks == "aggregate":
+            raise UsageError("strategy 'aggregate' makes no matrix that could be kept; use full")
         self.strategy.check_total(self.budget_total)
         self.strategy.check_fit(self.utility.name, self.utility)
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from candidates.errors import MbrError, ModelError, UsageError
 from candidates.lists import CandidateList
 from mbr.scorelog import ScoreLog
-from mbr.strategies import AskEach, Conversation, Enough, Outcome
+from mbr.strategies import Ask, AskEach, Conversation, Enough, Outcome
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility
+from mbr.utilities.means import LeftOutMean
 
 PLENTY = 2  # times the fair share
 PORTIONS = 32  # in so many a budget for all lists is spent, or in larger ones if these would be tiny
@@ -166,17 +167,23 @@ class Talk:
         bad = np.flatnonzero(~np.isfinite(scores))
         if len(bad):
             i, j = (self.item.positions[place][0] + 1 for place in pairs[bad[0]])
+            whom = f"candidate {i}" if isinstance(self.asked, AskEach) else f"candidates {i} and {j}"
             self.error = ModelError(
-                f"segment {self.item.id!r}: the utility returned {scores[bad[0]]} for candidates {i} and {j} "
+                f"segment {self.item.id!r}: the utility returned {scores[bad[0]]} for {whom} "
                 f"({len(bad)} of {len(scores)} scores are not finite); use --on-error fallback to go on without it"
             )
             return
         if self._prior is not None:
-            first, second = pairs.T
-            mean = np.average(self._prior, weights=self.weights)
-            other = mean if isinstance(self.asked, AskEach) else self._prior[second]
-            scores = scores + (self._prior[first] - other).astype(np.float32)
+            scores = scores + self._prior_of(self.asked).astype(np.float32)
         try:
             self.asked = self._conversation.send(scores)
         except StopIteration as end:
             self.outcome = end.value
+
+    def _prior_of(self, asked: Ask) -> NDArray[np.float64]:
+        """What the generator's opinion adds to each score: of the hypothesis minus of the other, or of their mean."""
+        assert self._prior is not None
+        first, second = asked.pairs.T
+        if isinstance(asked, AskEach):
+            return self._prior - LeftOutMean(asked.weights, asked.own_weights)(self._prior)
+        return np.asarray(self._prior[first] - self._prior[second])

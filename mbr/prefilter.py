@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ class Prefilter:
     score: Callable[[Sequence[CandidateList]], list[Scores | MbrError]]
     settings: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    # What scoring some lists takes, for --dry-run: `tokens` and `memory_bytes`, where there is a model.
+    cost: Callable[[Sequence[CandidateList]], dict[str, Any]] = lambda items: {}
 
     def best(self, scores: Scores) -> list[int]:
         """The places of those kept, in the order of the list; ties to the earlier."""

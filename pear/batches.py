@@ -56,6 +56,24 @@ def run_batches(
     return queue.lasting_budget
 
 
+def in_chunks(count: int, width: int, work: Callable[[int, int], None]) -> None:
+    """Have `work(left, right)` done for all of `count` things, some `width` at once, fewer when memory runs out."""
+    left, width = 0, max(width, 1)
+    while left < count:
+        try:
+            work(left, min(left + width, count))
+        except (RuntimeError, MemoryError) as exc:
+            if not is_out_of_memory(exc):
+                raise
+            if width == 1:
+                raise ResourceError(f"out of memory: {exc}; use a smaller model or a larger machine") from exc
+            width //= 2
+        else:
+            left += width
+            continue
+        release_memory()  # only now has the failed chunk let go of its tensors
+
+
 def default_batch_tokens(hidden: int, *, on_cpu: bool) -> int:
     """Padded tokens a batch: on a CPU as many as keep a layer's activations in its cache."""
     return min(max(2**19 // hidden, 512), 4096) if on_cpu else 16384

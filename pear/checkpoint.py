@@ -209,8 +209,8 @@ def _load_released(
         raise ModelError(
             f"{file}: encoder_model {hparams['encoder_model']!r} is unknown; expected one of {', '.join(ENCODER_TYPES)}"
         )
-    wanted = str(encoder or hparams.get("pretrained_model", "microsoft/infoxlm-large"))
-    folder = locate_encoder(wanted, root, encoder_revision, hub)
+    recorded = str(hparams.get("pretrained_model", "microsoft/infoxlm-large"))
+    folder = locate_encoder(encoder, recorded, root, encoder_revision, hub)
     network = PearNetwork(empty_encoder(folder, kind), HeadConfig.from_dict(hparams))
     fill_weights(network, {_network_name(_our_name(key)): value for key, value in state.items()}, file, strict)
     return network.float(), load_tokenizer(folder)

@@ -17,16 +17,23 @@ from pear.agreement import PROBES
 from pear.hub import ENCODER_FILES, REVISIONS, fetch
 
 
-def locate_encoder(wanted: str, root: Path, revision: str | None, hub: dict[str, Any]) -> Path:
-    """The encoder's configuration and tokenizer: a folder (as named, or beside the checkpoint), or the hub."""
+def locate_encoder(
+    named: str | Path | None, recorded: str, root: Path, revision: str | None, hub: dict[str, Any]
+) -> Path:
+    """The encoder's configuration and tokenizer: a folder or hub name that the user gave, or what was recorded.
+
+    What the checkpoint recorded may have moved: it is looked for beside it too.
+    """
+    wanted = str(named or recorded)
     local = wanted.startswith((".", "/", "~"))
-    for folder in (Path(wanted).expanduser(), root / wanted, root / "encoder"):
+    beside = [] if named else [root / wanted, root / "encoder"]
+    for folder in [Path(wanted).expanduser(), *beside]:
         if (folder / "config.json").is_file():
             return folder
     if local:
         raise ModelError(
-            f"the checkpoint's encoder folder {wanted} does not exist; give the folder of its configuration and "
-            "tokenizer (--encoder FOLDER)"
+            f"the encoder folder {wanted} does not exist or has no config.json; give the folder of its configuration "
+            "and tokenizer (--encoder FOLDER)"
         )
     try:
         return fetch(wanted, revision=revision or REVISIONS.get(wanted), files=ENCODER_FILES, **hub)
@@ -64,14 +71,18 @@ def make_buffers(encoder: Any) -> None:
         owner.register_buffer(kind, values.to(buffer.dtype).expand(buffer.shape).clone(), persistent=False)
 
 
-def load_tokenizer(folder: Path) -> Any:
-    from transformers import AutoTokenizer, XLMRobertaTokenizerFast
+def load_tokenizer(folder: Path, class_name: str | None = None) -> Any:
+    """The tokenizer in a folder, of the class that it names itself unless another is known to be right."""
+    import transformers
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        if class_name is not None:
+            tokenizer = getattr(transformers, class_name).from_pretrained(folder)
+        else:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         if tokenizer.pad_token_id is None and (folder / "sentencepiece.bpe.model").is_file():
             # Folders of the larger XLM-R may not say which tokenizer they hold, and transformers 5 does not guess it.
-            tokenizer = XLMRobertaTokenizerFast.from_pretrained(folder)
+            tokenizer = transformers.XLMRobertaTokenizerFast.from_pretrained(folder)
         probe = tokenizer(PROBES[0][0])["input_ids"][1:-1]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as exc:
         raise ModelError(f"{folder}: cannot load the tokenizer: {exc}") from exc
@@ -99,9 +110,12 @@ def fill_weights(network: nn.Module, state: dict[str, Any], file: Path, strict: 
         raise ModelError(f"{file}: {len(unexpected)} weights have no place in this network, e.g. {unexpected[0]}")
 
 
-def fingerprint(network: nn.Module, tokenizer: Any) -> str:
-    """Twelve hexadecimal digits that tell checkpoints apart, by all weights as stored and how texts are tokenised."""
-    digest = hashlib.blake2b(digest_size=6)
+def fingerprint(network: nn.Module, tokenizer: Any, settings: str = "") -> str:
+    """Twelve hexadecimal digits that tell checkpoints apart.
+
+    By all weights as stored, by how texts are tokenised, and by `settings`, which may change what is computed of them.
+    """
+    digest = hashlib.blake2b(settings.encode(), digest_size=6)
     for triple in PROBES:
         digest.update(repr(tokenizer(list(triple))["input_ids"]).encode())
     for name, weight in sorted(network.named_parameters()):

@@ -65,8 +65,10 @@ def _strategy(options: argparse.Namespace) -> Strategy:
         kind, called = WithResume, f"{called}+resume"
     name = options.strategy or kind.default_strategy
     strategy = get_strategy(name, budget=options.budget, tolerance=options.tolerance)
-    if kind is not Ensemble:  # which is what its members are, once they are made
+    if kind is not Ensemble or not strategy.needs_antisymmetry:  # that depends on its members, once they are made
         strategy.check_fit(called, kind)
+    if strategy.asks == "aggregate" and options.matrix is not None:
+        raise UsageError("--matrix: strategy aggregate makes no matrix; use --strategy full")
     strategy.check_total(options.budget_total)
     return strategy
 
@@ -100,11 +102,17 @@ def _prefilter(options: argparse.Namespace, stack: ExitStack) -> Prefilter | Non
     rules = {"weights": options.weights, "self_rule": options.self_rule, "seed": options.seed}
     if name == "logprob":
         return get_prefilter(options.prefilter, **rules)
-    given = {key: value for key in MODEL_OPTIONS if _given(value := getattr(options, key))}
-    own = {key: value for key, value in given.items() if key in utility_options(name)}
+    own = _for_prefilter(options)
     if options.prefilter_model is not None:
         own["model"] = options.prefilter_model
     return get_prefilter(options.prefilter, stack.enter_context(get_utility(name, **own)), **rules)
+
+
+def _for_prefilter(options: argparse.Namespace) -> dict[str, Any]:
+    """The given options that speak of every model and that the prefilter takes."""
+    name = "logprob" if options.prefilter is None else parse_prefilter(options.prefilter)[0]
+    takes = () if name == "logprob" else utility_options(name)
+    return {key: value for key in MODEL_OPTIONS if key in takes and _given(value := getattr(options, key))}
 
 
 def _own(given: dict[str, Any], for_resume: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -113,6 +121,7 @@ def _own(given: dict[str, Any], for_resume: dict[str, Any], options: argparse.Na
     shared = {"device", "threads"} if options.candidates is None else set()
     if options.add_resume is not None:
         shared |= set(for_resume)
+    shared |= _for_prefilter(options).keys()
     others = shared - set(utility_options(options.utility))
     return {name: value for name, value in given.items() if name not in others}
 

@@ -59,16 +59,22 @@ def check(options: argparse.Namespace, console: Console) -> None:
 
 
 def _check_ensemble(options: argparse.Namespace) -> None:
+    from mbr.utilities import is_ensemble
     from mbr.utilities.ensemble import parse_ensemble
 
-    members = parse_ensemble(options.utility)
+    members = parse_ensemble(options.utility) if is_ensemble(options.utility) else {}
     for given in options.member_model or ():
         name, equals, model = given.partition("=")
         if not (equals and name and model):
             raise UsageError(f"--member-model {given!r}: expected NAME=MODEL")
-        if len(members) < 2 or name not in members:
+        if name not in members:
             raise UsageError(f"--member-model {given!r}: {name!r} is no member of --utility {options.utility}")
-    if len(members) > 1 and options.model is not None:
+    named = [given.partition("=")[0] for given in options.member_model or ()]
+    if len(set(named)) < len(named):
+        raise UsageError("--member-model names a member twice")
+    if members and options.add_resume is not None:
+        raise UsageError("--add-resume goes with one utility, not with an ensemble")
+    if members and options.model is not None:
         raise UsageError("an ensemble has no model of its own; name its members' (--member-model NAME=MODEL)")
 
 

@@ -7,6 +7,7 @@ The tokenizer is sentencepiece as it is: a text that spells `[SEP]` is text, as 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +122,7 @@ def load_bleurt(default: str, options: ModelOptions) -> BleurtCheckpoint:
         separators_between=1,
         max_tokens=min(int(encoder.config.max_position_embeddings), 512),
     )
-    name = f"{found.name}@{fingerprint(network, tokenizer)}" if found.local else found.name
+    name = found.full_name(lambda: fingerprint(network, tokenizer, json.dumps(config, sort_keys=True)), options)
     return BleurtCheckpoint(network.eval(), tokenizer, layout, int(encoder.config.hidden_size), name, found)
 
 
@@ -170,6 +171,10 @@ def _load_tokenizer(folder: Path) -> Any:
     from transformers import BertTokenizerFast
 
     try:
-        return BertTokenizerFast.from_pretrained(folder)
+        tokenizer = BertTokenizerFast.from_pretrained(folder)
+        words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
     except Exception as exc:  # files may be wrong in more ways than can be listed
         raise ModelError(f"{folder}: cannot load the tokenizer: {exc}") from exc
+    if not {"[CLS]", "[SEP]", "[PAD]"} <= words.keys():
+        raise ModelError(f"{folder}: this tokenizer has no [CLS], [SEP] and [PAD]; it is not that of BLEURT")
+    return tokenizer

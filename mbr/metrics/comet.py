@@ -63,10 +63,14 @@ class Comet(NeuralMetric):
         vectors = self.embed(list(distinct), progress=progress)
         places = np.array([[distinct[text] for text in row] for row in rows])
         scores = np.empty(len(rows), np.float32)
-        width = max(self._chunk() // (6 * self._hidden), 1)
-        for left in range(0, len(rows), width):
-            source, mt, reference = (vectors[column] for column in places[left : left + width].T)
-            scores[left : left + width] = self.estimate(source, mt, reference)
+
+        from pear.batches import in_chunks
+
+        def work(left: int, right: int) -> None:
+            source, mt, reference = (vectors[column] for column in places[left:right].T)
+            scores[left:right] = self.estimate(source, mt, reference)
+
+        in_chunks(len(rows), self._chunk() // (6 * self._hidden), work)
         return scores
 
     def embed(self, texts: Sequence[str], *, progress: bool = False) -> torch.Tensor:
@@ -88,7 +92,8 @@ class Comet(NeuralMetric):
                 sequences.append(np.concatenate([[self._start], content, [self._end]]))
             ids, attention = padded(sequences, self._padding, device)
             states, _ = network.encode(ids, attention)
-            vectors[torch.from_numpy(rows).to(vectors.device)] = _pooled(states, attention, self._pool).to(vectors)
+            pooled = _pooled(states, attention, ids != self._padding, self._pool)
+            vectors[torch.from_numpy(rows).to(vectors.device)] = pooled.to(vectors)
 
         self._runner.run(lengths + 2, work, label=self.name.upper() if progress else None)
         places = {text: place for place, text in enumerate(distinct)}
@@ -111,6 +116,8 @@ class Comet(NeuralMetric):
         """Scores [hypotheses, references] of all pairs of vectors; without references, of the hypotheses themselves."""
         import torch
 
+        from pear.batches import in_chunks
+
         with torch.inference_mode():
             first, *rest = self._runner.network.estimator.ff
             w_mt, w_ref, w_product, w_difference, w_source, w_distance = first.weight.T.split(
@@ -124,13 +131,16 @@ class Comet(NeuralMetric):
             of_pair = torch.cat([w_product, w_difference])
             row, column = _pairs(len(hypotheses), len(others), same, hypotheses.device)
             scores = torch.empty(len(hypotheses), len(others), device=hypotheses.device)
-            width = max(self._chunk() // (2 * self._hidden + 2 * first.out_features), 1)
-            for i, j in zip(row.split(width), column.split(width), strict=True):
+
+            def work(left: int, right: int) -> None:
+                i, j = row[left:right], column[left:right]
                 h, r = hypotheses[i], others[j]
                 shared = torch.cat([h * r, (h - r).abs()], dim=1) @ of_pair
                 scores[i, j] = _through(rest, shared + of_mt[i] + of_reference[j])
                 if same:
                     scores[j, i] = _through(rest, shared.add_(of_mt[j]).add_(of_reference[i]))
+
+            in_chunks(len(row), self._chunk() // (2 * self._hidden + 2 * first.out_features), work)
             found: NDArray[np.float32] = scores.cpu().numpy()
         return found
 
@@ -150,14 +160,17 @@ class Comet(NeuralMetric):
         return CHUNK_CELLS[self._runner.device.type]
 
 
-def _pooled(states: torch.Tensor, attention: torch.Tensor, pool: str) -> torch.Tensor:
-    """One vector [rows, hidden] of each row's tokens, special ones included."""
+def _pooled(states: torch.Tensor, attention: torch.Tensor, content: torch.Tensor, pool: str) -> torch.Tensor:
+    """One vector [rows, hidden] of each row's tokens, special ones included.
+
+    As in the library, a text's own word `<pad>` is no content, but counts in its length.
+    """
     if pool == "cls":
         return states[:, 0]
-    mask = attention[:, :, None]
+    mask = content[:, :, None]
     if pool == "max":
         return states.masked_fill(~mask, -np.inf).max(dim=1).values
-    return (states * mask).sum(dim=1) / mask.sum(dim=1)
+    return (states * mask).sum(dim=1) / attention.sum(dim=1, keepdim=True)
 
 
 def _pairs(hypotheses: int, references: int, same: bool, device: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -20,14 +20,31 @@ from mbr.metrics.released import Found, find_model
 from pear.lightning import checkpoint_file, read_hparams, read_released, root_of
 from pear.parts import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
 
-# Encoder names in hyper-parameters, and the transformers types they stand for.
-ENCODER_TYPES = {
-    "BERT": "bert",
-    "MiniLM": "bert",
-    "RemBERT": "rembert",
-    "XLM-RoBERTa": "xlm-roberta",
-    "XLM-RoBERTa-XL": "xlm-roberta-xl",
+# Encoder names in hyper-parameters, the transformers types they stand for, and their tokenizers. MiniLM is a BERT that
+# reads as XLM-R does.
+ENCODERS = {
+    "BERT": ("bert", "BertTokenizerFast"),
+    "MiniLM": ("bert", "XLMRobertaTokenizerFast"),
+    "RemBERT": ("rembert", "RemBertTokenizerFast"),
+    "XLM-RoBERTa": ("xlm-roberta", "XLMRobertaTokenizerFast"),
+    "XLM-RoBERTa-XL": ("xlm-roberta-xl", "XLMRobertaTokenizerFast"),
 }
+TYPED = ("BERT", "RemBERT")  # encoders that tell the first text from the others, and put one separator between them
+# Hyper-parameters that change what is computed of the same weights.
+SPEAKING = (
+    "class_identifier",
+    "encoder_model",
+    "layer",
+    "sent_layer",
+    "word_layer",
+    "layer_norm",
+    "layer_transformation",
+    "pool",
+    "hidden_sizes",
+    "activations",
+    "final_activation",
+    "input_segments",
+)
 ACTIVATIONS = {"tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "relu": nn.ReLU, "gelu": nn.GELU, "softplus": nn.Softplus}
 LABELS = ("O", "minor", "major", "critical")  # what XCOMET tags tokens with
 
@@ -124,7 +141,7 @@ class CometNetwork(nn.Module):
         if _tags(hparams):
             labels = 1 + len(hparams.get("error_labels", LABELS[1:]))
             self.hidden2tag = nn.Linear(config.hidden_size, labels)
-        self._two_types = getattr(config, "type_vocab_size", 1) > 1
+        self.typed = str(hparams.get("encoder_model", "XLM-RoBERTa")) in TYPED
 
     def encode(self, ids: Tensor, attention: Tensor, first: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Vectors [rows, tokens, hidden] for the sentence score, and those the tagger reads, in float32.
@@ -132,7 +149,7 @@ class CometNetwork(nn.Module):
         `first` [rows] is how many tokens the first of several texts takes, for encoders that tell texts apart.
         """
         options = {}
-        if self._two_types and first is not None:
+        if self.typed and first is not None:
             options["token_type_ids"] = (torch.arange(ids.shape[1], device=ids.device) >= first[:, None]).long()
         states = self.encoder(input_ids=ids, attention_mask=attention.long(), output_hidden_states=True, **options)
         layers = states.hidden_states
@@ -191,14 +208,17 @@ def _read(file: Any, found: Found, metric: str, kinds: dict[str, int], options: 
         # Some models were trained with softmax while their checkpoint says sparsemax; hparams.yaml tells.
         hparams["layer_transformation"] = "softmax"
     name = str(hparams.get("encoder_model", "XLM-RoBERTa"))
-    if name not in ENCODER_TYPES:
-        raise ModelError(f"{file}: encoder_model {name!r} is unknown; expected one of {', '.join(ENCODER_TYPES)}")
-    wanted = str(options.get("encoder") or hparams.get("pretrained_model", "xlm-roberta-large"))
+    if name not in ENCODERS:
+        raise ModelError(f"{file}: encoder_model {name!r} is unknown; expected one of {', '.join(ENCODERS)}")
+    encoder_type, tokenizer_class = ENCODERS[name]
+    recorded = str(hparams.get("pretrained_model", "xlm-roberta-large"))
     hub = {"cache_dir": options.get("cache_dir"), "local_files_only": options.get("offline", False)}
-    folder = locate_encoder(wanted, root_of(file), None, hub)
-    network = CometNetwork(empty_encoder(folder, ENCODER_TYPES[name]), hparams, kinds[kind])
+    folder = locate_encoder(options.get("encoder"), recorded, root_of(file), None, hub)
+    network = CometNetwork(empty_encoder(folder, encoder_type), hparams, kinds[kind])
     fill_weights(network, {key.replace("encoder.model.", "encoder.", 1): value for key, value in state.items()}, file)
     network.float()
-    tokenizer = load_tokenizer(folder)
-    full_name = f"{found.name}@{fingerprint(network, tokenizer)}" if found.local else found.name
-    return CometCheckpoint(network.eval(), tokenizer, hparams, full_name, found)
+    tokenizer = load_tokenizer(folder, tokenizer_class)
+    config: Any = network.encoder.config
+    settings = repr([hparams.get(name) for name in SPEAKING]) + config.to_json_string()
+    name = found.full_name(lambda: fingerprint(network, tokenizer, settings), options)
+    return CometCheckpoint(network.eval(), tokenizer, hparams, name, found)

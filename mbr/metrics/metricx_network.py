@@ -8,6 +8,7 @@ The released repositories have no tokenizer; it is that of the mT5 they were tra
 from __future__ import annotations
 
 import contextlib
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ def load_metricx(default: str, options: ModelOptions) -> MetricXCheckpoint:
     fill_weights(network, state, folder, strict=True)
     encoder.set_input_embeddings(encoder.shared)  # encoder and decoder hold the same one
     padding = encoder.config.pad_token_id or 0
-    name = f"{found.name}@{fingerprint(network, tokenizer)}" if found.local else found.name
+    name = found.full_name(lambda: fingerprint(network, tokenizer, json.dumps(config, sort_keys=True)), options)
     return MetricXCheckpoint(network.eval(), tokenizer, padding, int(encoder.config.d_model), name, found)
 
 

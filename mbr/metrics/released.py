@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from candidates.errors import UsageError
+from candidates.errors import ModelError, UsageError
 from pear.hub import locate
 
 MOST_FILES = 200  # of a model; a folder with more holds other things
@@ -86,6 +86,10 @@ class Found:
     licence: str | None  # of the weights, as far as it is known
     certain: bool  # whether these are the released weights, or local ones that may be
 
+    def full_name(self, fingerprint: Callable[[], str], options: Mapping[str, Any]) -> str:
+        """A name that tells models apart: of local files, and where another encoder was named, by a fingerprint."""
+        return f"{self.name}@{fingerprint()}" if self.local or options.get("encoder") else self.name
+
     def note(self) -> str | None:
         """The licence, where it does not allow all uses."""
         if self.licence != NON_COMMERCIAL:
@@ -111,16 +115,19 @@ def find_model(
     path, local = locate(
         wanted, revision=None if Path(model).exists() else pinned, cache_dir=cache_dir, local_files_only=offline
     )
+    usual = next((r.licence for r in RELEASES.values() if r.metric == metric), None)
     if local:
         if revision is not None:
             raise UsageError(f"a revision belongs to a hub model; {path} is a local path")
-        usual = next((r.licence for r in RELEASES.values() if r.metric == metric), None)
+        if not path.exists():
+            raise ModelError(f"{path} does not exist; expected a folder or file of a {metric} model, or a hub name")
         return Found(path, True, path.resolve().name, usual, certain=False)
-    return Found(path, False, f"{wanted}@{path.name[:12]}", release.licence if release else None, certain=True)
+    name = f"{wanted}@{path.name[:12]}"
+    return Found(path, False, name, release.licence if release else usual, certain=release is not None)
 
 
 def stamp_files(model: str | Path, metric: str, options: Mapping[str, Any]) -> str | None:
-    """Names, sizes and times of all files of a model, and what else of the options may change its settings."""
+    """Names, sizes, times and inodes of all files of a model, and what else of the options may change its settings."""
     found = find_model(
         model,
         metric,
@@ -134,8 +141,14 @@ def stamp_files(model: str | Path, metric: str, options: Mapping[str, Any]) -> s
     files = [file for folder in folders for file in islice(sorted(folder.rglob("*")), MOST_FILES + 1) if file.is_file()]
     if len(files) > MOST_FILES:
         return None
-    seen = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
+    seen = [f"{file.resolve()} {_stamp(file)}" for file in files]
     return "\n".join([found.name, str(options.get("dtype")), *seen])
+
+
+def _stamp(file: Path) -> str:
+    """Whoever sets the time of a file back cannot do so with that of its last change (ctime)."""
+    found = file.stat()
+    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
 
 
 def _named_encoder(root: Path) -> str | None:

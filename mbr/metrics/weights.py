@@ -32,7 +32,7 @@ def tokenizer_folder(wanted: str | Path, root: Path, options: ModelOptions) -> P
     if folder.is_dir():
         return folder
     hub = {"cache_dir": options.get("cache_dir"), "local_files_only": options.get("offline", False)}
-    return locate_encoder(str(wanted), root, None, hub)
+    return locate_encoder(wanted, "", root, None, hub)
 
 
 def read_weights(folder: Path) -> dict[str, Any]:

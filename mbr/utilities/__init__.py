@@ -55,10 +55,15 @@ def utility_names() -> list[str]:
     return list(dict.fromkeys([*BUILT_IN, *sorted(_plug_ins())]))
 
 
+def is_ensemble(name: str) -> bool:
+    """Whether a name stands for several utilities with weights; that of a plug-in may look like one."""
+    return name not in utility_names() and len(parse_ensemble(name)) > 1
+
+
 def utility_class(name: str) -> type[Utility]:
     """The class behind a name. Importing it loads no model and none of the heavy libraries."""
-    if len(members := parse_ensemble(name)) > 1:
-        for member in members:
+    if is_ensemble(name):
+        for member in parse_ensemble(name):
             utility_class(member)
         return Ensemble
     if name in BUILT_IN:
@@ -111,16 +116,20 @@ def _ensemble(name: str, models: Mapping[str, Any] | None = None, **options: Any
 
 def utility_options(name: str) -> list[str]:
     """The options that a utility takes. A table of them (`**options: Unpack[ModelOptions]`) is spelled out."""
-    if len(members := parse_ensemble(name)) > 1:
-        together = dict.fromkeys(option for member in members for option in utility_options(member))
-        return ["models", *(option for option in together if option != "model")]
+    if is_ensemble(name):
+        # What speaks of one checkpoint cannot be shared by several.
+        together = dict.fromkeys(option for member in parse_ensemble(name) for option in utility_options(member))
+        return ["models", *(option for option in together if option not in ("model", "revision", "encoder"))]
     found = utility_class(name)
     names: list[str] = []
     for option in inspect.signature(found).parameters.values():
         if option.kind is not inspect.Parameter.VAR_KEYWORD:
             names.append(option.name)
             continue
-        table = get_type_hints(found.__init__).get(option.name)
+        try:
+            table = get_type_hints(found.__init__).get(option.name)
+        except NameError:  # a plug-in's annotation that only type checkers can read
+            continue
         names += [key for part in get_args(table) for key in getattr(part, "__annotations__", {})]
     return names
 

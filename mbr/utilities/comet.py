@@ -39,8 +39,10 @@ class Comet(MatrixUtility):
 
     def prepare(self, lists: Sequence[tuple[str, Sequence[str]]]) -> None:
         """Encode the texts of several lists together, in full batches; those of earlier lists are forgotten."""
-        texts = list(dict.fromkeys(text for source, candidates in lists for text in (source, *candidates)))
-        self._vectors = dict(zip(texts, self.metric.embed(texts, progress=self.progress), strict=True))
+        texts = dict.fromkeys(text for source, candidates in lists for text in (source, *candidates))
+        known = {text: vector for text, vector in self._vectors.items() if text in texts}
+        fresh = [text for text in texts if text not in known]
+        self._vectors = known | dict(zip(fresh, self.metric.embed(fresh, progress=self.progress), strict=True))
 
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         self._see_to(source, hypotheses, references)

@@ -33,8 +33,10 @@ class Embedding(MatrixUtility):
         return self.metric.settings()
 
     def prepare(self, lists: Sequence[tuple[str, Sequence[str]]]) -> None:
-        texts = list(dict.fromkeys(text for _, candidates in lists for text in candidates))
-        self._vectors = dict(zip(texts, self.metric.embed(texts), strict=True))
+        texts = dict.fromkeys(text for _, candidates in lists for text in candidates)
+        known = {text: vector for text, vector in self._vectors.items() if text in texts}
+        fresh = [text for text in texts if text not in known]
+        self._vectors = known | dict(zip(fresh, self.metric.embed(fresh), strict=True))
 
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         vectors = self._stack([*hypotheses, *references])
@@ -47,6 +49,9 @@ class Embedding(MatrixUtility):
         vectors = self._stack(texts)
         means = LeftOutMean(weights, own_weights)(vectors.astype(np.float64))
         return np.asarray(np.einsum("tv,tv->t", vectors, means), np.float32)
+
+    def truncates(self, source: str, texts: Sequence[str]) -> bool:
+        return bool(self.metric.truncated([(source, text, text) for text in texts]).any())
 
     def close(self) -> None:
         self._vectors.clear()

@@ -12,6 +12,7 @@ antisymmetric. All pairs of every member are needed for that, so members are sco
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -36,10 +37,7 @@ class Ensemble(MatrixUtility):
         if len(members) < 2:
             raise UsageError("an ensemble needs two utilities or more, such as chrf:1+pear:2")
         for member, weight in members.items():
-            if not (math.isfinite(weight) and weight > 0):
-                raise UsageError(
-                    f"the weight of {member.name} in an ensemble must be a positive number, not {weight:g}"
-                )
+            _check_weight(member.name, weight)
         self.members = dict(members)
         self.name = "+".join(member.name for member in members)
         if all(member.relation == "antisymmetric" for member in members):
@@ -47,8 +45,11 @@ class Ensemble(MatrixUtility):
 
     def settings(self) -> dict[str, object]:
         settings: dict[str, object] = {"ensemble": "+".join(f"{weight:g}" for weight in self.members.values())}
+        seen: Counter[str] = Counter()
         for member in self.members:
-            settings |= {f"{member.name}-{key}": value for key, value in member.settings().items()}
+            seen[member.name] += 1
+            called = member.name + (str(seen[member.name]) if seen[member.name] > 1 else "")
+            settings |= {f"{called}-{key}": value for key, value in member.settings().items()}
         return settings
 
     def notes(self) -> list[str]:
@@ -66,6 +67,9 @@ class Ensemble(MatrixUtility):
         total = np.zeros((len(hypotheses), len(references)))
         for member, weight in self.members.items():
             values = self._values(member, source, hypotheses, references)
+            if not np.isfinite(values).all():
+                # Whoever asks says so, and makes no decision of it.
+                return np.full(total.shape, np.nan, np.float32)
             spread = float(values.mean(axis=1).std())
             if spread > NO_SPREAD * max(float(np.abs(values).max()), 1e-30):
                 total += weight / spread * values
@@ -107,9 +111,14 @@ class Ensemble(MatrixUtility):
             values = np.zeros(shape)
             asked = [(source, hypotheses[i], references[j]) for i, j in np.argwhere(~known)]
             values[~known] = cast(PairUtility, member).score_pairs(asked)
-        if values.shape != shape or not np.isfinite(values).all():
-            raise ModelError(f"utility {member.name!r} gave no finite utility for every pair of candidates")
+        if values.shape != shape:
+            raise ModelError(f"utility {member.name!r} returned a matrix {values.shape}; expected {shape}")
         return values
+
+
+def _check_weight(name: str, weight: float) -> None:
+    if not (math.isfinite(weight) and weight > 0):
+        raise UsageError(f"the weight of {name} in an ensemble must be a positive number, not {weight:g}")
 
 
 def parse_ensemble(text: str) -> dict[str, float]:
@@ -117,10 +126,13 @@ def parse_ensemble(text: str) -> dict[str, float]:
     members: dict[str, float] = {}
     for part in _parts(text):
         name, _, weight = part.partition(":")
+        if not name and len(_parts(text)) > 1:
+            raise UsageError(f"ensemble {text!r}: a name is missing; expected NAME:WEIGHT+NAME:WEIGHT")
         try:
             members[name] = float(weight) if weight else 1.0
         except ValueError as exc:
             raise UsageError(f"ensemble {text!r}: {weight!r} is no weight; expected NAME:WEIGHT+NAME:WEIGHT") from exc
+        _check_weight(name, members[name])
     if len(members) < len(_parts(text)):
         raise UsageError(f"ensemble {text!r} names a utility twice")
     return members

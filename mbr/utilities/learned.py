@@ -46,8 +46,9 @@ class ComparingMetric(OfMetric, PairUtility):
         return self._sign * self.metric.score(triples, progress=self.progress)
 
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
-        longest = sorted(texts, key=len)[-2:]
-        return bool(self.metric.truncated([(source, a, b) for a in longest for b in longest]).any())
+        sizes = [self.metric.tokens([(source, text, "")]) for text in texts]
+        one, other = (texts[place] for place in np.argsort(sizes)[-2:])
+        return bool(self.metric.truncated([(source, one, other), (source, other, one)]).any())
 
     def cost(self, triples: Sequence[Triple]) -> dict[str, Any]:
         return {"tokens": self.metric.tokens(triples), "memory_bytes": self.metric.memory_bytes()}

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from candidates.errors import ModelError, UsageError
 from mbr.utilities.base import MatrixUtility, PairUtility, QualityUtility, Triple, Utility
+from mbr.utilities.ensemble import Ensemble
 from mbr.utilities.pear import model_settings, window_of
 from pear.resume import Resume, check_weight
 
@@ -35,6 +36,8 @@ class WithResume(PairUtility):
 
     def __init__(self, base: Utility, model: str | Path | Resume, weight: float = 0.2, **options: Any) -> None:
         check_weight(weight)
+        if isinstance(base, Ensemble):
+            raise UsageError("RESUME cannot be added to an ensemble, whose scale differs from list to list")
         if options and isinstance(model, Resume):
             raise UsageError(f"options {', '.join(options)} go with a model's name; this one is loaded already")
         self.base = base
@@ -95,6 +98,7 @@ def pairs_of_matrices(utility: MatrixUtility, triples: Sequence[Triple]) -> NDAr
     for place, (source, _, _) in enumerate(triples):
         places.setdefault(source, []).append(place)
     scores = np.empty(len(triples), np.float32)
+    utility.prepare([(s, [text for place in some for text in triples[place][1:]]) for s, some in places.items()])
     for source, some in places.items():
         hypotheses = list(dict.fromkeys(triples[place][1] for place in some))
         references = list(dict.fromkeys(triples[place][2] for place in some))

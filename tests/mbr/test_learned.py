@@ -121,7 +121,51 @@ def test_a_prior_counts_when_candidates_are_rated(tiny_metrics: dict[str, Path])
         plain, (with_prior,) = rerank(SOURCE, TEXTS, utility), decode([listed], utility, prior=2.0)
     words = np.array([max(len(text.split()), len(text) / 6) + 2 for text in TEXTS])
     prior = 2.0 * np.array(logprobs) / words
-    np.testing.assert_allclose(with_prior.expected, plain.expected + prior - prior.mean(), atol=1e-5)
+    others = (prior.sum() - prior) / (len(prior) - 1)
+    np.testing.assert_allclose(with_prior.expected, plain.expected + prior - others, atol=1e-5)
+
+
+@pytest.mark.parametrize("logprobs", [(-1.0, -1.5, -2.0, -2.5, -3.0), (-1.0, -20.0, -21.0, -22.0, -600.0)])
+@pytest.mark.parametrize("prior", [0.0, 0.3])
+def test_aggregate_of_embeddings_is_exact_also_with_a_prior_and_unequal_weights(
+    logprobs: tuple[float, ...], prior: float
+) -> None:
+    listed = CandidateList(0, SOURCE, tuple(TEXTS), (1,) * 5, tuple((place,) for place in range(5)), logprobs)
+    with get_utility("embedding") as utility:
+        exact, linear = (
+            next(decode([listed], utility, strategy=name, weights="logprob", prior=prior))
+            for name in ("full", "aggregate")
+        )
+    np.testing.assert_allclose(linear.expected, exact.expected, atol=1e-4)
+
+
+def test_aggregate_of_comet_with_nearly_all_weight_on_one_text(tiny_metrics: dict[str, Path]) -> None:
+    """Against the mean without it, which is that of the others, not what rounding leaves of a difference."""
+    logprobs = (-1.0, -40.0, -40.0, -40.0, -40.0)
+    listed = CandidateList(0, SOURCE, tuple(TEXTS), (1,) * 5, tuple((place,) for place in range(5)), logprobs)
+    with opened("comet", tiny_metrics) as utility:
+        (decision,) = decode([listed], utility, strategy="aggregate", weights="logprob")
+        vectors = utility.metric.embed([SOURCE, *TEXTS])
+        mean = vectors[2:].mean(dim=0, keepdim=True)
+        plain = utility.metric.estimate(vectors[:1], vectors[1:2], mean)[0]
+        assert decision.expected[0] == pytest.approx(float(plain), abs=1e-4)
+
+
+def test_aggregate_keeps_no_matrix(tmp_path: Path, warm: Run) -> None:
+    with pytest.raises(UsageError, match="makes no matrix"):
+        utility_matrix(SOURCE, TEXTS, "chrf", strategy="aggregate")
+    write_jsonl(tmp_path / "l.jsonl", [{"id": 1, "source": SOURCE, "candidates": TEXTS}])
+    words = ("--utility", "chrf", "--strategy", "aggregate", "--candidates", "l.jsonl", "--matrix", "m.npz")
+    assert "strategy aggregate makes no matrix" in warm("mbr-decode", *words).stderr
+
+
+def test_a_dry_run_of_lists_with_one_candidate_each(tmp_path: Path, warm: Run) -> None:
+    lists = [{"id": n, "source": SOURCE, "candidates": TEXTS[:1]} for n in range(60)]
+    write_jsonl(tmp_path / "l.jsonl", [*lists, {"id": "x", "source": SOURCE, "candidates": TEXTS}])
+    for strategy in ("aggregate", "full"):
+        words = ("--utility", "chrf", "--strategy", strategy, "--candidates", "l.jsonl", "--dry-run")
+        result = warm("mbr-decode", *words)
+        assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize(
@@ -149,6 +193,12 @@ def test_what_is_cut_off_is_flagged(tiny_metrics: dict[str, Path]) -> None:
         with opened(name, tiny_metrics) as utility:
             assert "truncated" not in rerank(SOURCE, TEXTS[:2], utility).flags
             assert "truncated" in rerank(SOURCE, [TEXTS[0], long], utility).flags
+    # What counts is tokens, not characters.
+    many, few = "天地玄黃宇宙洪荒" * 40, "Deich Sylter " * 30
+    with opened("bleurt", tiny_metrics) as utility:
+        assert len(many) < len(few)
+        assert utility.metric.truncated([(SOURCE, many, many), (SOURCE, few, few)]).tolist() == [True, False]
+        assert "truncated" in rerank(SOURCE, [many, many + "x", few, few + "a"], utility).flags
 
 
 # --- first stages
@@ -157,9 +207,9 @@ def test_what_is_cut_off_is_flagged(tiny_metrics: dict[str, Path]) -> None:
 def test_the_command_filters_first_in_either_spelling(tiny_metrics: dict[str, Path], tmp_path: Path, warm: Run) -> None:
     write_jsonl(tmp_path / "l.jsonl", [{"id": 1, "source": SOURCE, "candidates": TEXTS}])
     given = ("mbr-decode", "--candidates", "l.jsonl", "--utility", "chrf", "--format", "jsonl", "--device", "cpu")
-    model = ("--filter-model", tiny_metrics["cometkiwi"])
-    two_words = warm(*given[:-2], "--filter", "cometkiwi", "--keep", 2, *model)
-    one_word = warm(*given[:-2], "--prefilter", "cometkiwi:2", "--prefilter-model", tiny_metrics["cometkiwi"])
+    model = ("--filter-model", tiny_metrics["cometkiwi"], "--offline")
+    two_words = warm(*given, "--filter", "cometkiwi", "--keep", 2, *model)
+    one_word = warm(*given, "--prefilter", "cometkiwi:2", "--prefilter-model", tiny_metrics["cometkiwi"])
     assert two_words.returncode == 0, two_words.stderr
     assert two_words.stdout == one_word.stdout
     assert "prefilter:cometkiwi:2" in two_words.stderr
@@ -168,6 +218,9 @@ def test_the_command_filters_first_in_either_spelling(tiny_metrics: dict[str, Pa
         scores = metric.score([(SOURCE, text) for text in TEXTS])
     kept = [TEXTS[place] for place in np.argsort(-scores)[:2]]
     assert any(f'"text": "{text}"' in two_words.stdout for text in kept)
+    dry = warm(*given, "--filter", "cometkiwi", "--keep", 2, *model, "--dry-run")
+    assert "(about" in dry.stdout
+    assert "GiB" in dry.stdout
 
 
 @pytest.mark.parametrize(
@@ -187,6 +240,10 @@ def test_the_command_filters_first_in_either_spelling(tiny_metrics: dict[str, Pa
         (["--utility", "chrf+ter", "--member-model", "chrf"], "expected NAME=MODEL"),
         (["--utility", "chrf+ter", "--member-model", "chrf=x"], "which is no member of chrf\\+ter that takes one"),
         (["--utility", "chrf+ter", "--dtype", "bf16"], "has no option 'dtype'"),
+        (["--utility", "chrf+"], "a name is missing"),
+        (["--utility", "chrf+comet", "--member-model", "comet=a", "--member-model", "comet=b"], "names a member twice"),
+        (["--utility", "chrf+ter", "--add-resume", "x"], "--add-resume goes with one utility"),
+        (["--utility", "chrf+ter", "--strategy", "aggregate"], "cannot aggregate its pseudo-references"),
     ],
 )
 def test_options_that_do_not_go_together(words: list[str], message: str, tmp_path: Path, warm: Run) -> None:
@@ -277,8 +334,36 @@ def test_a_member_that_gives_no_number_is_an_error() -> None:
         def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> Any:
             return np.full((len(hypotheses), len(references)), np.nan)
 
-    with pytest.raises(ModelError, match="'nothing' gave no finite utility"):
+    with pytest.raises(ModelError, match="the utility returned nan for candidates 1 and 1"):
         rerank(SOURCE, TEXTS, Ensemble({Nothing(): 1.0, get_utility("chrf"): 1.0}))
+
+
+def test_a_list_that_a_member_cannot_score_falls_back_alone() -> None:
+    from mbr import MatrixUtility
+
+    class Sometimes(MatrixUtility):
+        name = "sometimes"
+
+        def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> Any:
+            bad = np.nan if source == "bad" else 0.0
+            return np.array([[number(h + r) + bad for r in references] for h in hypotheses])
+
+    utility = Ensemble({Sometimes(): 1.0, get_utility("chrf"): 1.0})
+    first, second = decode([("bad", TEXTS), (SOURCE, TEXTS)], utility, on_error="fallback")
+    assert (first.flags, second.error) == (("fallback",), None)
+
+
+def test_members_of_one_name_are_told_apart(tiny_metrics: dict[str, Path]) -> None:
+    with opened("comet", tiny_metrics) as one, opened("comet", tiny_metrics) as other:
+        settings = Ensemble({one: 1.0, other: 1.0}).settings()
+        assert {"comet-model", "comet2-model"} <= settings.keys()
+
+
+def test_what_speaks_of_one_checkpoint_is_refused_for_several(tiny_metrics: dict[str, Path]) -> None:
+    with pytest.raises(UsageError, match="no option 'encoder'"):
+        get_utility("comet+bleurt", models=tiny_metrics, encoder="x")
+    with pytest.raises(ModelError, match="not that of BLEURT"):
+        get_utility("bleurt", model=tiny_metrics["bleurt"], encoder=tiny_metrics["comet"] / "encoder")
 
 
 def test_the_command_decodes_with_an_ensemble(tiny_metrics: dict[str, Path], tmp_path: Path, warm: Run) -> None:
@@ -292,6 +377,10 @@ def test_the_command_decodes_with_an_ensemble(tiny_metrics: dict[str, Path], tmp
     assert "MBR|utility:chrf+comet|ensemble:1+2|comet-model:comet@" in result.stderr
     dry = warm("mbr-decode", *words, "--dry-run")
     assert "pairs       25 (about" in dry.stdout
+    assert warm("mbr-decode", *words, "-o", "one.txt").returncode == 0
+    again = warm("mbr-decode", "--config", "one.txt.run.yaml", "-o", "two.txt")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "two.txt").read_text() == (tmp_path / "one.txt").read_text() == result.stdout
 
 
 # --- embeddings
@@ -326,7 +415,7 @@ def sentence_model(tmp_path_factory: pytest.TempPathFactory, quiet_machine: None
     torch.manual_seed(1)
     AutoModel.from_config(config).save_pretrained(root / "encoder")
     parts = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    encoder, pooling = parts.Transformer(str(root / "encoder")), parts.Pooling(16)
+    encoder, pooling = parts.Transformer(str(root / "encoder"), max_seq_length=64), parts.Pooling(16)
     library.SentenceTransformer(modules=[encoder, pooling], device="cpu").save(str(root / "model"))
     return root / "model"
 
@@ -339,6 +428,8 @@ def test_a_model_of_sentence_transformers_is_an_embedding_utility(sentence_model
     with get_utility("embedding", model=sentence_model, device="cpu") as utility:
         np.testing.assert_allclose(utility_matrix(SOURCE, TEXTS[:3], utility).values, vectors @ vectors.T, atol=1e-5)
         assert str(utility.settings()["model"]).startswith("model@")
+        assert "truncated" in rerank(SOURCE, [TEXTS[0], "Sie kaufte Brot. " * 400], utility).flags
+        assert "truncated" not in rerank(SOURCE, TEXTS[:2], utility).flags
 
 
 @pytest.mark.parametrize(

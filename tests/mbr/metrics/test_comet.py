@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from benchmarks.random_comet import write_random_comet
-from candidates.errors import ModelError, UsageError
+from candidates.errors import ModelError, ResourceError, UsageError
 from mbr.metrics import get_metric
 from mbr.metrics.comet_network import sparsemax
 from tests.conftest import ROOT
@@ -23,6 +23,7 @@ ROWS = [
     ("A dog runs.", "Ein Hund läuft.", "Der Hund rennt."),
     ("A dog runs.", "Ein Hund läuft.", "Ein Hund läuft."),
     ("", "", ""),
+    ("A </s> in a text, <s> and <mask>.", "Ein <pad> im <pad> Text, </s> auch.", "<unk> \u200b\u0000 <pad>"),
     ("Tom told me that he wanted to meet my parents.", "Tom sagte mir, dass er meine Eltern treffen wollte.", "いろは"),
     ("天地玄黃，宇宙洪荒。", "Sie kaufte Brot, zwei Eier und eine Flasche Milch.", "She bought some bread."),
     ("long " * 300, "Zwölf Boxkämpfer jagen Viktor. " * 60, "Sie kaufte Brot, zwei Eier. " * 90),  # cut, each and all
@@ -36,6 +37,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "comet-max": ("comet", {"pool": "max"}),
     "comet-cls-one-layer": ("comet", {"pool": "cls", "layer": 1}),
     "comet-xl": ("comet", {"encoder": "xlm-roberta-xl", "hidden_sizes": (16,), "activations": "Sigmoid"}),
+    "comet-bert": ("comet", {"encoder": "bert"}),
+    "kiwi-bert": ("cometkiwi", {"input_segments": ["mt", "src"], "encoder": "bert"}),
     "kiwi": ("cometkiwi", {"input_segments": ["mt", "src"]}),
     "kiwi-words": ("cometkiwi", {"input_segments": ["mt", "src"], "word_level_training": True, "word_layer": 1}),
     "kiwi-xl": ("cometkiwi", {"input_segments": ["mt", "src"], "encoder": "xlm-roberta-xl"}),
@@ -79,9 +82,12 @@ def test_scores_are_those_of_unbabel_comet(variant: str, written: Callable[[str]
             data = [dict(zip(names, row, strict=False)) for row in rows]
             predicted = library.predict(data, batch_size=3, gpus=0, progress_bar=False, num_workers=0)
             np.testing.assert_allclose(metric.score(rows), predicted.scores, atol=1e-4)
-            assert np.std(predicted.scores) > 0.05  # or any constant would do
+            assert np.std(predicted.scores) > 0.03  # or any constant would do
             if VARIANTS[variant][0] == "xcomet":
-                same_spans(predicted.metadata.error_spans, metric.spans(rows))
+                # Of a text with the word `<pad>` the library puts texts and places of different tokens together.
+                plain = [place for place, row in enumerate(rows) if "<pad>" not in row[1]]
+                spans = predicted.metadata.error_spans
+                same_spans([spans[place] for place in plain], metric.spans([rows[place] for place in plain]))
 
 
 def same_spans(theirs: list[list[dict[str, Any]]], ours: list[list[Any]]) -> None:
@@ -125,13 +131,13 @@ def test_order_copies_and_batch_size_change_nothing(variant: str, written: Calla
 
 
 @pytest.mark.parametrize(
-    ("variant", "cut"),
-    [("comet", [False] * 5 + [True]), ("kiwi", [False] * 5 + [True]), ("xcomet", [False] * 5 + [True])],
+    "variant",
+    ["comet", "kiwi", "xcomet"],
 )
-def test_what_is_too_long_is_told(variant: str, cut: list[bool], written: Callable[[str], Path]) -> None:
+def test_what_is_too_long_is_told(variant: str, written: Callable[[str], Path]) -> None:
     with loaded(variant, written(variant)) as metric:
         rows = rows_of(variant)
-        assert metric.truncated(rows).tolist() == cut
+        assert metric.truncated(rows).tolist() == [False] * (len(rows) - 1) + [True]
         assert metric.tokens(rows) > metric.tokens(rows[:2]) > 0
         assert metric.memory_bytes() > 0
 
@@ -148,7 +154,7 @@ def test_half_precision_is_near(written: Callable[[str], Path]) -> None:
             loaded(variant, written(variant)) as exact,
             loaded(variant, written(variant), dtype="bf16") as half,
         ):
-            rows = ROWS[:2] + ROWS[3:5]
+            rows = ROWS[:2] + ROWS[4:6]
             np.testing.assert_allclose(half.score(rows), exact.score(rows), atol=0.15)
             assert half.settings()["dtype"] == "bf16"
 
@@ -199,6 +205,8 @@ def test_an_encoder_under_its_hub_name_is_found_beside_the_checkpoint_or_where_i
     (folder / "encoder").rename(tmp_path / "elsewhere")
     with pytest.raises(ModelError, match=r"its encoder xlm-roberta-large: .*--encoder FOLDER"):
         loaded("comet", folder, offline=True)
+    with pytest.raises(ModelError, match="the encoder folder .*nowhere does not exist"):
+        loaded("comet", written("comet"), encoder=tmp_path / "nowhere")
     with loaded("comet", folder, encoder=tmp_path / "elsewhere") as told:
         np.testing.assert_array_equal(told.score(ROWS), expected)
 
@@ -219,6 +227,42 @@ def test_hparams_may_say_that_a_checkpoint_means_softmax(tmp_path: Path) -> None
             scores[folder.name] = metric.score(PAIRS)
     np.testing.assert_array_equal(scores["patched"], scores["soft"])
     assert not np.allclose(scores["patched"], scores["sparse"], atol=1e-3)
+
+
+def test_settings_that_change_scores_are_in_the_name(tmp_path: Path) -> None:
+    """The same weights, read in another way."""
+    folder = write_random_comet(tmp_path / "comet")
+    file = folder / "checkpoints" / "model.ckpt"
+    content = torch.load(file, weights_only=True)
+    names, scores = set(), set()
+    for change in ({}, {"pool": "max"}, {"layer_norm": True}, {"activations": "Sigmoid"}):
+        torch.save({**content, "hyper_parameters": {**content["hyper_parameters"], **change}}, file)
+        with get_metric("comet", model=folder, device="cpu") as metric:
+            names.add(metric.settings()["model"])
+            scores.add(float(metric.score(ROWS[:1])[0]))
+    assert len(names) == len(scores) == 4
+
+
+def test_the_estimator_goes_on_in_smaller_chunks_when_memory_runs_out(
+    written: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with loaded("comet", written("comet")) as metric:
+        expected = metric.score(ROWS)
+        estimate, sizes = metric.estimate, []
+
+        def tight(source: Any, mt: Any, reference: Any) -> Any:
+            sizes.append(len(mt))
+            if len(mt) > 2:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return estimate(source, mt, reference)
+
+        monkeypatch.setattr(metric, "estimate", tight)
+        monkeypatch.setattr("mbr.metrics.comet.CHUNK_CELLS", {"cpu": 6 * 64 * len(ROWS)})
+        np.testing.assert_allclose(metric.score(ROWS), expected, atol=1e-6)
+        assert max(sizes) > 2
+        monkeypatch.setattr(metric, "estimate", lambda *vectors: (_ for _ in ()).throw(MemoryError()))
+        with pytest.raises(ResourceError, match="out of memory"):
+            metric.score(ROWS)
 
 
 def test_weights_that_are_not_free_for_all_uses_are_told(written: Callable[[str], Path]) -> None:
@@ -271,6 +315,8 @@ def test_broken_checkpoints_are_refused(tmp_path: Path, written: Callable[[str],
         get_metric("comet", model=folder)
     with pytest.raises(ModelError, match="is not a COMET checkpoint"):
         get_metric("comet", model=tmp_path)
+    with pytest.raises(ModelError, match="nowhere does not exist"):
+        get_metric("comet", model=tmp_path / "nowhere")
     with pytest.raises(ModelError, match="Unbabel/wmt22-comet-da@2760a223ac95.* is not in the local cache"):
         get_metric("comet", offline=True)
     with pytest.raises(UsageError, match="is a model of xcomet, not of comet"):
