@@ -32,6 +32,8 @@ bench: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.strategies
 	.venv-light/bin/python -m benchmarks.strategies_quality
 	.venv-light/bin/python -m benchmarks.speed_strategies
+	.venv-light/bin/python -m benchmarks.speed_utilities
+	.venv-light/bin/python -m benchmarks.evaluate_wmt23
 
 # torch goes first and alone: with it in place no other package's range pulls the CUDA build.
 .venv/$(MARK): pyproject.toml constraints/light.txt

@@ -23,6 +23,7 @@ from candidates.errors import InputError, ResourceError, UsageError
 
 BOM = b"\xef\xbb\xbf"
 TEMPORARY = ".tmp"
+STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
 
 
 def raw_lines(path: str | Path, *, keep_bom: bool = False) -> Iterator[tuple[int, bytes]]:
@@ -61,20 +62,31 @@ def atomic_output(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes
     """Write a file that appears under its name only when it is complete.
 
     An error or a kill on the way leaves nothing under the final name, and an error leaves no temporary
-    file either. An existing file is refused without `force`.
+    file either. An existing file is refused without `force`. A symbolic link stays, and what it points to is written.
     """
     path = Path(path)
+    target = regular_target(path)
     refuse_overwrite(path, force=force)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}{TEMPORARY}")
     try:
         with disk_errors(path), temporary.open("wb") as raw:
             with _compressed(raw, path) as stream:
                 yield stream
             raw.flush()
             os.fsync(raw.fileno())
-        publish(temporary, path)
+        publish(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def regular_target(path: Path) -> Path:
+    """The file behind a name, through symbolic links. A pipe or a device cannot appear whole, and is refused."""
+    if str(path).startswith(STREAMS):
+        raise InputError(f"{path} is not a regular file; leave out -o to write to standard output")
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file() and not target.is_dir():
+        raise InputError(f"{path} is a pipe or a device; expected the name of a regular file, or no -o and a shell's >")
+    return target
 
 
 def remove_debris(path: Path) -> None:

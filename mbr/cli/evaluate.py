@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 import traceback
@@ -29,6 +30,7 @@ LISTS = ("systems", "references", "judge")
 MODEL_OPTIONS = ("cache_dir", "device", "dtype", "batch_tokens", "threads")
 LONG_FOR_TER = 300  # words: TER takes about the third power of them, seconds a document
 FEW_SEGMENTS = 30
+FEW_DRAWS = 100
 
 
 def parser() -> Parser:
@@ -101,7 +103,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         return _list_judges()
     _check(options)
 
-    from mbr.cli.systems import check_lengths, read_systems, read_texts, utility_of
+    from mbr.cli.systems import check_lengths, choosers, read_systems, read_texts
     from mbr.evaluate.judges import parse_judges
 
     if options.judge:
@@ -115,7 +117,7 @@ def command(argv: Sequence[str] | None = None) -> int:
             console.warn(f"{file.path} begins with a byte order mark, which counts as a character, as for sacrebleu")
     for name in left_out:
         console.info(f"{name} holds a reference and is not taken as a system; give it as NAME=FILE to have it judged")
-    chosen_by = {name: utility for name, file in systems.items() if (utility := utility_of(file.path)) is not None}
+    chosen_by = {name: found for name, file in systems.items() if (found := choosers(file.path))}
     if not options.judge:
         options.judge = _default_judges(references, console)
     judges = parse_judges(options.judge)
@@ -139,7 +141,10 @@ def _check(options: argparse.Namespace) -> None:
     """Refuse what makes no sense and fill in what was left out; nothing is read or loaded yet."""
     if not options.systems:
         raise UsageError("no outputs to judge; give --systems NAME=FILE, files, or a folder")
-    given = [word.rpartition("=")[2] for word in options.systems] + [*(options.references or []), options.sources]
+    words = [*options.systems, *(options.references or []), *([] if options.sources is None else [options.sources])]
+    if not all(map(str.strip, words)):
+        raise UsageError("--systems, --sources and --references need names of files; found an empty word")
+    given = [word.rpartition("=")[2] for word in options.systems] + words[len(options.systems) :]
     if given.count("-") > 1:
         raise UsageError("only one of --systems, --sources and --references can be standard input")
     for name in ("bootstrap", "trials", "seed"):
@@ -158,46 +163,68 @@ def _check(options: argparse.Namespace) -> None:
     files = [path for path in (options.output, options.segments) if path is not None]
     if "" in files:
         raise UsageError("--output and --segments need the name of a file")
-    if len({Path(path).resolve() for path in files}) < len(files):
+
+    from candidates.config import config_path
+    from candidates.text import refuse_overwrite, regular_target
+
+    targets = [regular_target(Path(path)) for path in files]  # before the work, not after it
+    if len(set(targets)) < len(targets):
         raise UsageError("--output and --segments name the same file")
-
-    from candidates.text import refuse_overwrite
-
-    for path in files:  # before the work, not after it
+    if options.output is not None and regular_target(config_path(Path(options.output))) in targets:
+        raise UsageError("--segments names the file beside --output that holds the options; give another name")
+    for path in files:
         refuse_overwrite(Path(path), force=options.force)
 
 
 def _default_judges(references: Sequence[Texts], console: Console) -> list[str]:
-    """TER only where it does not take very long."""
+    """TER only where there are words to count, and not so many that it takes very long."""
+    from mbr.evaluate.lexical import unspaced
+
     texts = references[0].texts
+    without = [name for name in DEFAULT_JUDGES if name != "ter"]
+    if found := unspaced(texts):
+        console.info(f"ter is left out: it counts words by spaces, and the references look {found[0]}")
+        return without
     average = sum(len(text.split()) for text in texts) / max(len(texts), 1)
     if average <= LONG_FOR_TER:
         return list(DEFAULT_JUDGES)
     console.info(f"ter is left out: segments of {average:.0f} words take it seconds each; ask for it with --judge ter")
-    return [name for name in DEFAULT_JUDGES if name != "ter"]
+    return without
 
 
 def _advise(
     judges: Sequence[JudgeSpec],
     systems: dict[str, Texts],
     references: Sequence[Texts],
-    chosen_by: dict[str, str],
+    chosen_by: dict[str, list[str]],
     options: argparse.Namespace,
     console: Console,
 ) -> None:
     """Say beforehand what a user might wish to have known."""
     from mbr.evaluate.evaluation import same_family
     from mbr.evaluate.judges import JudgeSpec
-    from mbr.evaluate.lexical import wants_tokenizer
+    from mbr.evaluate.lexical import unspaced
 
     names = {judge.name for judge in judges}
     segments = len(next(iter(systems.values())).texts)
     if 0 < segments < FEW_SEGMENTS:
-        console.info(f"{segments} segments are few: intervals and tests mean little")
-    words = {"ter", "chrf++", *(["bleu"] if options.tokenize == "13a" else [])} & names
-    if words and references and (hint := wants_tokenizer(references[0].texts)):
-        console.warn(f"{', '.join(sorted(words))}: {hint}")
-    learned = [name for name, utility in chosen_by.items() if not same_family(utility, JudgeSpec("chrf"))]
+        console.info(f"few segments ({segments}): intervals and tests mean little")
+    if 0 < options.bootstrap < FEW_DRAWS:
+        console.warn(f"few draws (--bootstrap {options.bootstrap}): intervals mean little; give 1000, or 0 for none")
+    if references and (found := unspaced(references[0].texts)):
+        language, tokenizer = found
+        if "bleu" in names and options.tokenize == "13a":
+            console.warn(f"bleu: the references look {language}; count words with --tokenize {tokenizer}")
+        if spaced := [name for name in ("chrf++", "ter") if name in names]:
+            console.warn(
+                f"{', '.join(spaced)}: the references look {language}, and words are counted by spaces here; "
+                f"better use chrf, or bleu with --tokenize {tokenizer}"
+            )
+    learned = [
+        f"{name} ({' after '.join(found)})"
+        for name, found in chosen_by.items()
+        if not all(same_family(utility, JudgeSpec("chrf")) or utility == "logprob" for utility in found)
+    ]
     if learned and not any(judge.lexical for judge in judges):
         console.warn(
             f"{', '.join(learned)}: chosen by a learned utility; neural judges overrate such outputs even across "
@@ -211,7 +238,7 @@ def _run(
     systems: dict[str, Texts],
     sources: Texts | None,
     references: Sequence[Texts],
-    chosen_by: dict[str, str],
+    chosen_by: dict[str, list[str]],
     console: Console,
 ) -> int:
     from mbr.evaluate import evaluate
@@ -241,29 +268,31 @@ def _run(
             tell_failure=console.warn,
         )
     _write(done, options)
+    failed = [judge for judge in done.judges if judge.error is not None]
     console.info(
-        f"{len(done.systems)} systems, {done.segments} segments, {len(done.judges)} judges "
+        f"{_counted(len(done.systems), 'system')}, {_counted(done.segments, 'segment')}, "
+        f"{_counted(len(done.judges), 'judge')}{f' ({len(failed)} failed)' if failed else ''} "
         f"in {time.monotonic() - began:.1f} s",
         systems=len(done.systems),
         segments=done.segments,
         judges=len(done.judges),
+        failed=len(failed),
     )
-    failed = [judge for judge in done.judges if judge.error is not None]
     for judge in failed:
         if not isinstance(judge.error, (MbrError, MemoryError, OSError)):
             traceback.print_exception(judge.error)
-    if failed:
-        names = ", ".join(judge.label for judge in failed)
-        console.error(f"{len(failed)} of {len(done.judges)} judges failed: {names}", failed=len(failed))
     return done.exit_code()
 
 
 def _write(done: Evaluation, options: argparse.Namespace) -> None:
     from candidates.config import save_config
     from candidates.text import atomic_output
-    from mbr.cli.tables import render, segment_lines
+    from mbr.cli.tables import WIDTH, render, segment_lines
+    from mbr.evaluate.evaluation import reason_of
 
-    text = render(done, options.format)
+    # The terminal's width, or $COLUMNS.
+    width = shutil.get_terminal_size((WIDTH, 0)).columns if options.output is None else WIDTH
+    text = render(done, options.format, width)
     if options.segments is not None:
         with atomic_output(options.segments, force=options.force) as stream:
             for line in segment_lines(done):
@@ -274,8 +303,15 @@ def _write(done: Evaluation, options: argparse.Namespace) -> None:
         return
     with atomic_output(options.output, force=options.force) as stream:
         stream.write(text.encode())
-    signature = " ".join(judge.identity for judge in done.judges)
-    save_config(Path(options.output), options, signature.replace("\n", " "), 0)
+    failed = [judge for judge in done.judges if judge.error is not None]
+    said = [judge.identity for judge in done.judges if judge.error is None]
+    said += [f"{judge.label} failed: {reason_of(judge.error)}" for judge in failed if judge.error is not None]
+    # A judge that failed has failed on all segments.
+    save_config(Path(options.output), options, " ".join(" ".join(said).split()), done.segments if failed else 0)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _list_judges() -> int:

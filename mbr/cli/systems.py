@@ -1,12 +1,13 @@
 """The files of mbr-evaluate: outputs of systems, sources and references, all of one length.
 
 A system is a file of lines, mbr-decode's JSONL, or standard input; a folder is one system for each of its `*.txt`, as
-in mt-metrics-eval. Beside a file that mbr-decode wrote lies its `.run.yaml`, which tells the utility that chose.
+in mt-metrics-eval. Beside a file that mbr-decode wrote lies its `.run.yaml`, which tells the utilities that chose.
 """
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from candidates.errors import InputError, MbrError, UsageError
 from candidates.text import lines
 
 SUFFIXES = (".gz", ".txt", ".jsonl")
+UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, bytes that are no text, line separators
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ def read_systems(words: Sequence[str], references: Sequence[Texts]) -> tuple[dic
     left_out = []
     for word in words:
         for name, path, listed in _named_files(word):
+            if any(unicodedata.category(character) in UNPRINTABLE for character in name):
+                raise UsageError(f"the name {name!r} of a system holds a control character; say NAME=FILE without one")
             if name in systems:
                 raise UsageError(f"two systems are called {name!r}: {systems[name].path} and {path}; say NAME=FILE")
             found = read_texts(path)
@@ -71,15 +75,17 @@ def check_lengths(systems: dict[str, Texts], others: Sequence[Texts]) -> None:
             )
 
 
-def utility_of(path: str) -> str | None:
-    """The utility that chose these outputs, if mbr-decode wrote them here."""
+def choosers(path: str) -> list[str]:
+    """The utility that chose these outputs and that of its first stage, if mbr-decode wrote them here."""
     from mbr.signature import Signature
 
     try:
         head = config_path(Path(path)).read_text(encoding="utf-8").partition("\n")[0]
-        return Signature.parse(head.removeprefix("# ")).get("utility")
-    except (OSError, ValueError, MbrError):  # no such file, or not one of mbr-decode's
-        return None
+        signature = Signature.parse(head.removeprefix("# "))
+        first_stage = [signature["prefilter"].rpartition(":")[0]] if "prefilter" in signature else []
+        return [signature["utility"], *first_stage]
+    except (OSError, ValueError, KeyError, MbrError):  # no such file, or not one of mbr-decode's
+        return []
 
 
 def _named_files(word: str) -> list[tuple[str, str, bool]]:

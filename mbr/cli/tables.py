@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import textwrap
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mbr.evaluate.checks import FLAGS
 from mbr.evaluate.evaluation import Evaluation, JudgeResult, SystemScore, reason_of
 
-WIDTH = 110
+WIDTH = 110  # of a table that no terminal shows
 LONGEST_NAME = 28
+LEXICAL_FAMILY = "lexical"
 SIGNIFICANT, FLATTERED = "†", "*"
 TSV_HEADER = (
     "system",
@@ -28,10 +31,11 @@ TSV_HEADER = (
 HEADS = {"empty": "empty", "copied": "copied", "numbers": "numbers", "length": "odd length", "cut": "cut off"}
 
 
-def render(evaluation: Evaluation, format: str) -> str:
+def render(evaluation: Evaluation, format: str, width: int = WIDTH) -> str:
+    """`width`: that of a table, in columns of a terminal."""
     if format == "json":
         return json.dumps(as_json(evaluation), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-    return _tsv(evaluation) if format == "tsv" else _table(evaluation)
+    return _tsv(evaluation) if format == "tsv" else _table(evaluation, width)
 
 
 def segment_lines(evaluation: Evaluation) -> Iterator[str]:
@@ -103,29 +107,34 @@ def _tsv_cell(cell: Any) -> str:
     return "" if cell is None else " ".join(str(cell).split())
 
 
-def _table(evaluation: Evaluation) -> str:
-    parts = [_score_tables(evaluation), _legend(evaluation), _check_table(evaluation), _identities(evaluation)]
+def _table(evaluation: Evaluation, width: int) -> str:
+    parts = [
+        _score_tables(evaluation, width),
+        _legend(evaluation, width),
+        _check_table(evaluation, width),
+        _identities(evaluation),
+    ]
     return "\n".join(filter(None, parts))
 
 
-def _score_tables(evaluation: Evaluation) -> str:
+def _score_tables(evaluation: Evaluation, width: int) -> str:
     """Systems as rows, judges as columns."""
     ranking = evaluation.ranking()
     names = ["system", *(_name(name) + (" (baseline)" if name == evaluation.baseline else "") for name in ranking)]
-    return _side_by_side(names, [_column(judge, ranking) for judge in evaluation.judges])
+    return _side_by_side(names, [_column(judge, ranking) for judge in evaluation.judges], width)
 
 
-def _side_by_side(names: Sequence[str], columns: Sequence[Sequence[str]]) -> str:
+def _side_by_side(names: Sequence[str], columns: Sequence[Sequence[str]], width: int) -> str:
     """As many columns beside the names as fit in the width, the others in tables below."""
-    width = max(map(len, names))
+    longest = max(map(display_width, names))
     blocks: list[list[Sequence[str]]] = []
-    used = WIDTH
+    used = width
     for column in columns:
-        wide = max(map(len, column))
-        if used + 2 + wide > WIDTH:
-            blocks.append([[name.ljust(width) for name in names]])
-            used = width
-        blocks[-1].append([cell.rjust(wide) for cell in column])
+        wide = max(map(display_width, column))
+        if used + 2 + wide > width:
+            blocks.append([[name + " " * (longest - display_width(name)) for name in names]])
+            used = longest
+        blocks[-1].append([" " * (wide - display_width(cell)) + cell for cell in column])
         used += 2 + wide
     return "\n".join(_lines(block) for block in blocks)
 
@@ -137,13 +146,15 @@ def _column(judge: JudgeResult, ranking: Sequence[str]) -> list[str]:
         cells = ["failed"] * len(ranking)
     else:
         scores = [judge.scores[name] for name in ranking]
-        digits = 2 if max(abs(score.score) for score in scores) >= 2 else 4
+        # Lexical scores go up to 100; most learned ones up to 1.
+        digits = 2 if judge.family == LEXICAL_FAMILY or max(abs(score.score) for score in scores) >= 2 else 4
         plain = [f"{score.score:.{digits}f}" for score in scores]
         halves = ["" if h is None else f" ±{h:.{digits}f}" for h in map(_half, scores)]
         marks = [(SIGNIFICANT if s.significant else "") + (FLATTERED if s.same_family else "") for s in scores]
+        rests = [half + mark for half, mark in zip(halves, marks, strict=True)]
         cells = [
-            first.rjust(max(map(len, plain))) + second.ljust(max(map(len, halves))) + third.ljust(max(map(len, marks)))
-            for first, second, third in zip(plain, halves, marks, strict=True)
+            first.rjust(max(map(len, plain))) + rest.ljust(max(map(len, rests)))
+            for first, rest in zip(plain, rests, strict=True)
         ]
     return [head, *cells]
 
@@ -154,31 +165,37 @@ def _half(score: SystemScore) -> float | None:
 
 def _lines(columns: Sequence[Sequence[str]]) -> str:
     rows = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-    return "\n".join([rows[0], "-" * max(map(len, rows)), *rows[1:]]) + "\n"
+    return "\n".join([rows[0], "-" * max(map(display_width, rows)), *rows[1:]]) + "\n"
 
 
-def _legend(evaluation: Evaluation) -> str:
+def _legend(evaluation: Evaluation, width: int) -> str:
     scores = [score for judge in evaluation.judges for score in judge.scores.values()]
     said = []
     if evaluation.draws and scores:
         said.append(f"± half of the 95 % interval ({evaluation.draws:,} bootstrap draws, seed {evaluation.seed})")
     tests = [
-        *([f"paired bootstrap ({evaluation.draws:,} draws)"] if evaluation.draws else []),
+        *(["paired bootstrap"] if evaluation.draws else []),
         *([f"approximate randomisation ({evaluation.trials:,} trials)"] if evaluation.trials else []),
     ]
-    if evaluation.baseline is not None and tests and scores:
+    if any(score.significant for score in scores):
         said.append(f"{SIGNIFICANT} differs from {evaluation.baseline}: p < .05 by {' and '.join(tests)}")
+    elif evaluation.baseline is not None and scores and not evaluation.trials:
+        said.append(f"no {SIGNIFICANT}: differences are tested by randomisation, which was left out (--trials 0)")
     if any(judge.lower_is_better for judge in evaluation.judges):
         said.append("↓ lower is better")
     if any(score.same_family for score in scores):
         said.append(f"{FLATTERED} chosen by a utility of the judge's family: flattered")
+    said = [
+        textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for line in said
+    ]
     for judge in evaluation.judges:
         if judge.error is not None:
             said.append(f"{judge.label} failed: {reason_of(judge.error)}")
     return "".join(line + "\n" for line in said)
 
 
-def _check_table(evaluation: Evaluation) -> str:
+def _check_table(evaluation: Evaluation, width: int) -> str:
     ranking = evaluation.ranking()
     checks = [evaluation.checks[name] for name in ranking]
     columns = [
@@ -189,7 +206,7 @@ def _check_table(evaluation: Evaluation) -> str:
         counts = [int(judge.truncated[name].sum()) for name in ranking] if judge.error is None else []
         if any(counts):
             columns.append([f"too long for {_name(judge.label, 24)}", *map(str, counts)])
-    return _side_by_side(["outputs to look at", *map(_name, ranking)], columns)
+    return _side_by_side(["outputs to look at", *map(_name, ranking)], columns, width)
 
 
 def _identities(evaluation: Evaluation) -> str:
@@ -200,6 +217,19 @@ def _identities(evaluation: Evaluation) -> str:
 
 def _name(name: str, longest: int = LONGEST_NAME) -> str:
     """A name that fits, with its middle left out if need be."""
-    if len(name) <= longest:
+    if display_width(name) <= longest:
         return name
-    return name[: longest // 2] + "…" + name[len(name) - (longest - longest // 2 - 1) :]
+    head, tail = name, name
+    while display_width(head) > longest // 2:
+        head = head[:-1]
+    while display_width(tail) > longest - longest // 2 - 1:
+        tail = tail[1:]
+    return f"{head}…{tail}"
+
+
+def display_width(text: str) -> int:
+    """Columns that a terminal gives a text: two to wide characters, none to marks on others."""
+    return sum(
+        0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

@@ -2,8 +2,8 @@
 
 One SQLite file in the cache folder, keyed by a digest of the judge's identity and the texts, which are not in it.
 Several processes may use it at once; what was committed survives a kill. It is a convenience: a file that is broken is
-moved aside, one that cannot be written is done without, and either is said once. It also knows the identities of
-judges by the names, sizes and times of their files, so that a model whose judgements are all there is not even loaded.
+moved aside, one that cannot be written is only read, and either is said once. It also knows the identities of judges
+by the names, sizes and times of their files, so that a model whose judgements are all there is not even loaded.
 
     with Cache() as cache:
         judged = judged_rows(judge, rows, cache)
@@ -27,7 +27,7 @@ from mbr.evaluate.judges import Floats, Judge, Judged, Row
 WAIT_SECONDS = 60  # for another process's commit
 PORTION_SECONDS = 30.0  # of scoring between commits
 PORTION_ROWS = 20_000
-FIRST_PORTION = 50_000  # characters, before the judge's speed is known
+FIRST_PORTION = 2_000  # characters, before the judge's speed is known; one row at least
 LOOKUP = 500
 BROKEN = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 TABLES = (
@@ -46,6 +46,7 @@ class Cache:
         self._tell = tell
         self._connection: sqlite3.Connection | None = None
         self._file = 0
+        self._writes = True
         self._open()
 
     def get(self, keys: Sequence[bytes], size: int) -> dict[bytes, Floats]:
@@ -71,7 +72,7 @@ class Cache:
             with connection:
                 connection.executemany("INSERT OR REPLACE INTO judgements VALUES (?, ?)", rows)
 
-        self._do(write)
+        self._do(write, writes=True)
 
     def identity(self, key: bytes) -> str | None:
         """The identity of a judge whose files have this key, if it was loaded once."""
@@ -88,7 +89,7 @@ class Cache:
             with connection:
                 connection.execute("INSERT OR REPLACE INTO identities VALUES (?, ?)", [key, identity])
 
-        self._do(write)
+        self._do(write, writes=True)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -125,18 +126,23 @@ class Cache:
                     return
                 self._move_aside(exc)
 
-    def _do(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        if self._connection is None:
+    def _do(self, work: Callable[[sqlite3.Connection], None], *, writes: bool = False) -> None:
+        """What was kept is still read when nothing can be written any more; a file that cannot be read is let go."""
+        if self._connection is None or (writes and not self._writes):
             return
         try:
             work(self._connection)
         except sqlite3.Error as exc:
-            self.close()
             if _is_broken(exc):
+                self.close()
                 self._move_aside(exc)
                 self._open()
-            else:
+                return
+            if self._writes:  # else it was said already
                 self._tell(f"judgements are no longer kept: {self.path}: {exc}")
+            self._writes = False
+            if not writes:
+                self.close()
 
     def _move_aside(self, reason: Exception) -> None:
         try:

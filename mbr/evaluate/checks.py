@@ -18,6 +18,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from statistics import median
 
 FLAGS = ("empty", "copied", "numbers", "length", "cut")
@@ -26,6 +27,7 @@ FEWEST_WORDS = 3  # a copy of fewer is a name or a number
 FEWEST_CHARACTERS = 10  # the same for scripts without spaces; and how far off a length must be
 FACTOR = 2.0
 MUCH_SHORTER = 0.7
+SCALES = (0, 3, 6, 9)  # powers of ten that a word may stand for: 900 thousand is 900,000
 WRITTEN_OUT = 12  # numbers up to this are often words: one that is only missing, or only added, is no error
 
 FINAL = frozenset(".!?…。！？．｡।॥؟۔։።။។")
@@ -39,6 +41,9 @@ _NUMBER = re.compile(
     r"(?:[.,\u066b](?P<fraction>\d+))?"
 )
 _DIGITS = re.compile(r"\d+")
+_FULL_HOUR = re.compile(r"(?::00)+(?![\d:])")
+# COVID-19 may become the virus. Three letters at least: in Hebrew shorter ones are prepositions, and the number counts.
+_IN_NAME = re.compile(r"(?<=[^\W\d_]{3}[-\u2010\u2011])\d+")
 
 
 @dataclass(frozen=True)
@@ -95,38 +100,60 @@ def is_copied(source: str, output: str, references: Sequence[str] = ()) -> bool:
 def changed_numbers(source: str, output: str, references: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """Numbers of the source that the output lacks, and numbers of the output that the source lacks.
 
-    1,000 and 1.000 and 1 000 are one number, 2.5 and 2,5 too, and digits of all scripts count. What a reference lacks
-    may be missing, and what it adds may be added. A small number alone may have become a word, or come from one.
+    1,000 and 1.000 and 1 000 are one number, 2.5 and 2,50 too, 900 thousand and 900,000 too, and digits of all scripts
+    count. A reference may lack a number, or add one, as often as the output does. A number in a name such as COVID-19
+    may be left out or added, and a small one alone may have become a word, or come from one.
     """
-    wanted, found = Counter(numbers(source)), Counter(numbers(output))
-    missing, added = wanted - found, found - wanted
-    if missing and added:
-        # 5:30 and 5.30, or dates in another order: the same digits, with other signs between them.
-        missing, added = _parts(missing), _parts(added)
-        missing, added = missing - added, added - missing
+    missing, added = _differences(source, output)
+    left_out, put_in = Counter[str](), Counter[str]()  # by the most generous reference
     for reference in references:
-        theirs = Counter(numbers(reference))
-        theirs |= _parts(theirs)
-        missing &= theirs
-        added -= theirs
+        lacked, extra = _differences(source, reference)
+        left_out |= lacked | _parts(lacked)
+        put_in |= extra | _parts(extra)
+    missing, added = missing - left_out, added - put_in
     if not missing or not added:
         missing, added = _beyond_words(missing), _beyond_words(added)
     return sorted(missing.elements()), sorted(added.elements())
 
 
 def numbers(text: str) -> list[str]:
-    """The numbers of a text in plain digits: no signs between thousands, a point before the fraction."""
+    """The numbers of a text in plain digits: no signs between thousands, a point before the fraction, no full hours."""
     found = []
     begin = 0
     while digits := _DIGITS.search(text, begin):  # first the digits: quicker than to try the whole pattern everywhere
         match = _NUMBER.match(text, digits.start())
         assert match is not None  # plain digits are one of its forms
         begin = match.end()
+        if hour := _FULL_HOUR.match(text, begin):
+            begin = hour.end()
         whole = "".join(_DIGITS.findall(match["whole"]))
         number = _ascii(whole).lstrip("0") or "0"
         fraction = match["fraction"]
         found.append(number if fraction is None else f"{number}.{_ascii(fraction)}")
     return found
+
+
+def _differences(source: str, output: str) -> tuple[Counter[str], Counter[str]]:
+    """Numbers that the output lacks, and those that it adds, whatever they are written like."""
+    wanted, found = Counter(numbers(source)), Counter(numbers(output))
+    missing = wanted - found - Counter(map(_ascii, _IN_NAME.findall(source)))
+    added = found - wanted - Counter(map(_ascii, _IN_NAME.findall(output)))
+    for one in list(missing.elements()):
+        same = next((other for other in added if _same_value(one, other)), None)
+        if same is not None:
+            missing -= Counter([one])
+            added -= Counter([same])
+    if missing and added:
+        # 5:30 and 5.30, or dates in another order: the same digits, with other signs between them.
+        missing, added = _parts(missing), _parts(added)
+        missing, added = missing - added, added - missing
+    return missing, added
+
+
+def _same_value(one: str, other: str) -> bool:
+    """3.5 and 3.50, or 900 thousand and 900,000."""
+    small, large = sorted((Decimal(one), Decimal(other)))
+    return any(small.scaleb(scale) == large for scale in SCALES)
 
 
 def _parts(found: Counter[str]) -> Counter[str]:

@@ -31,14 +31,15 @@ class SystemScore:
     difference: float | None = None
     p_bootstrap: float | None = None
     p_randomisation: float | None = None
-    # Its outputs were chosen by a utility of the judge's family.
+    # Its outputs were chosen by a utility of the judge's family, in one stage or another.
     same_family: bool = False
 
     @property
     def significant(self) -> bool:
-        """p < .05 in every test that was run, and one was."""
-        values = [p for p in (self.p_bootstrap, self.p_randomisation) if p is not None]
-        return bool(values) and all(p < LEVEL for p in values)
+        """p < .05 by randomisation, and by the bootstrap too if it was run; that one alone is too easily passed."""
+        if self.p_randomisation is None or self.p_randomisation >= LEVEL:
+            return False
+        return self.p_bootstrap is None or self.p_bootstrap < LEVEL
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Evaluation:
     draws: int
     trials: int
     seed: int
-    chosen_by: Mapping[str, str]  # system -> utility, where that is known
+    chosen_by: Mapping[str, list[str]]  # system -> utility and first stage, where they are known
 
     def ranking(self) -> list[str]:
         """Systems by the first judge that did not fail, best first; ties as they were given."""
@@ -94,7 +95,7 @@ def evaluate(
     draws: int = 1000,
     trials: int = 10_000,
     seed: int = 1,
-    chosen_by: Mapping[str, str] | None = None,
+    chosen_by: Mapping[str, list[str]] | None = None,
     tokenize: str = "13a",
     options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
@@ -105,8 +106,8 @@ def evaluate(
     """Judge the outputs of systems, one output per segment.
 
     `references` holds sets of references, each parallel to the outputs. `chosen_by` names the utility that chose a
-    system's outputs. `options` are those of neural metrics (`mbr.metrics.ModelOptions`). `tell` hears notes,
-    `tell_failure` at once what is wrong with a judge.
+    system's outputs, and that of a first stage before it. `options` are those of neural metrics
+    (`mbr.metrics.ModelOptions`). `tell` hears notes, `tell_failure` at once what is wrong with a judge.
     """
     given = [list(one) for one in references or []]
     named = iter(parse_judges([judge for judge in judges if isinstance(judge, str)]))
@@ -148,7 +149,7 @@ def evaluate(
 def reason_of(error: Exception) -> str:
     """An error in one line; a bug is told by its kind too."""
     if isinstance(error, MbrError):
-        return str(error)
+        return " ".join(str(error).split())
     if isinstance(error, MemoryError):
         return "out of memory; use smaller batches (--batch-tokens), a smaller model or a larger machine"
     return " ".join(f"{type(error).__name__}: {error}".split())
@@ -196,7 +197,7 @@ def _result(
     judge: Judge,
     judged: Mapping[str, tuple[Floats, Flags]],
     baseline: str | None,
-    chosen_by: Mapping[str, str],
+    chosen_by: Mapping[str, list[str]],
     *,
     draws: int,
     trials: int,
@@ -212,7 +213,7 @@ def _result(
     for name, score in scores.items():
         bounds = vars(interval(resampled[name])) if draws else {}
         against = vars(compared[name]) if compared else {}
-        flattered = name in chosen_by and same_family(chosen_by[name], blank)
+        flattered = any(same_family(utility, blank) for utility in chosen_by.get(name, []))
         table[name] = SystemScore(score, **bounds, **against, same_family=flattered)
     return JudgeResult(
         **{

@@ -125,15 +125,14 @@ def ter_scores(sums: Floats) -> Floats:
     return np.asarray(100 * np.where(length > 0, edits / np.where(length > 0, length, 1), edits > 0))
 
 
-def wants_tokenizer(texts: Sequence[str]) -> str | None:
-    """What to tell someone whose texts do not put spaces between words, where the judge counts words."""
+def unspaced(texts: Sequence[str]) -> tuple[str, str] | None:
+    """Language and BLEU tokenizer of texts that put no spaces between words, of those that sacrebleu knows."""
     sample = "".join(texts[:200])
     kana = sum("\u3040" <= c <= "\u30ff" for c in sample)
     han = sum("\u3400" <= c <= "\u9fff" for c in sample)
     if kana + han < WIDE * max(len(sample), 1):
         return None
-    language, tokenizer = ("Japanese", "ja-mecab") if kana > 0.1 * han else ("Chinese", "zh")
-    return f"the references look {language}: words are best counted with --tokenize {tokenizer}, or by --judge chrf"
+    return ("Japanese", "ja-mecab") if kana > 0.1 * han else ("Chinese", "zh")
 
 
 def _bleu(tokenize: str, *, effective_order: bool) -> Any:

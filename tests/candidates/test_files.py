@@ -401,3 +401,31 @@ def test_missing_and_unreadable_files_are_input_errors(tmp_path: Path) -> None:
     if memory.exists():
         with pytest.raises(InputError, match="cannot be read"):
             list(read_lists(memory, format="jsonl"))
+
+
+def test_an_output_is_written_through_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name, existing in (("old.jsonl.gz", True), ("new.jsonl.gz", False)):
+        link, target = tmp_path / name, tmp_path / "folder" / f"{name}.data"
+        link.symlink_to(target)
+        if existing:
+            target.write_text("precious")
+            with pytest.raises(UsageError, match="--force"):
+                write_lists(link, LISTS)
+        write_lists(link, LISTS, force=existing)
+        assert link.is_symlink()
+        assert gzip.decompress(target.read_bytes())  # by the name that was given
+    assert sorted(os.listdir(tmp_path / "folder")) == ["new.jsonl.gz.data", "old.jsonl.gz.data"]
+
+
+def test_a_pipe_or_a_device_is_no_output(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    (tmp_path / "link.jsonl").symlink_to(pipe)
+    for path in (pipe, tmp_path / "link.jsonl"):
+        with pytest.raises(InputError, match="is a pipe or a device; expected the name of a regular file"):
+            write_lists(path, LISTS, force=True)
+    with pytest.raises(InputError, match="/dev/stdout is not a regular file; leave out -o"):
+        write_lists("/dev/stdout", LISTS, format="jsonl", force=True)
+    assert sorted(os.listdir(tmp_path)) == ["link.jsonl", "pipe.jsonl"]
+    assert pipe.is_fifo()

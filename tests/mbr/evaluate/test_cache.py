@@ -192,6 +192,52 @@ def test_a_locked_file_is_done_without_after_a_while(tmp_path: Path, monkeypatch
     assert "locked" in told[0]
 
 
+@pytest.mark.parametrize("trouble", ["locked", "full", "readonly"])
+def test_after_a_failed_write_nothing_is_written_and_all_is_read(
+    trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.1)
+    path, told = tmp_path / "c.sqlite", []
+    with Cache(path, tell=told.append) as cache:
+        cache.put(entries(0, 500))
+        cache.keep_identity(b"key", "judge")
+        assert cache._connection is not None
+        other = sqlite3.connect(path)
+        if trouble == "locked":
+            other.execute("BEGIN IMMEDIATE")  # others may read
+        elif trouble == "full":
+            cache._connection.execute("PRAGMA max_page_count = 1")  # as many as there are
+        else:
+            cache._connection.execute("PRAGMA query_only = ON")
+        cache.put(entries(500, 1500))
+        assert (len(told), len(cache.get(keys(1500), 2))) == (1, 500)
+        other.close()
+        cache._connection.executescript("PRAGMA max_page_count = 9999; PRAGMA query_only = OFF")
+        cache.put(entries(500, 1500))
+        cache.keep_identity(b"new", "judge")
+        assert len(cache.get(keys(1500), 2)) == 500
+        assert (cache.identity(b"key"), cache.identity(b"new")) == ("judge", None)
+    assert len(told) == 1
+    assert "no longer kept" in told[0]
+    assert trouble in told[0]
+
+
+def test_the_first_portion_is_small_and_the_next_fits_the_speed(
+    counting: type[Count], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = JudgeSpec("count").open(references=0)
+    rows = [(f"source {number}", "x" * 3000) for number in range(20)]
+    plain, calls = judge.judge, []
+
+    def watched(portion: list[tuple[str, ...]]) -> object:
+        calls.append(len(portion))
+        return plain(portion)
+
+    monkeypatch.setattr(judge, "judge", watched)
+    judged_rows(judge, rows)
+    assert calls == [1, 19]
+
+
 def test_texts_are_not_in_the_file(tmp_path: Path, counting: type[Count]) -> None:
     with Cache(tmp_path / "c.sqlite") as cache:
         judged_rows(JudgeSpec("count").open(references=0), [("a secret source", "a secret output")], cache)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from candidates.errors import MbrError
 from mbr.cli.evaluate import command
-from mbr.cli.tables import WIDTH, render
+from mbr.cli.tables import LONGEST_NAME, WIDTH, display_width, render
 from mbr.evaluate import evaluate
 from mbr.evaluate.judges import JudgeSpec
 from tests.conftest import ROOT, Run, write_jsonl
@@ -27,10 +28,12 @@ def files(tmp_path: Path) -> Path:
 
 
 ALL = ("--sources", "src.txt", "--references", "ref.txt", "--systems", "poor.txt", "good.txt", "mid=middle.txt")
-FAST = ("--bootstrap", "50", "--trials", "50")
+FAST = ("--bootstrap", "100", "--trials", "100")
 
 
-def test_a_transcript(warm: Run) -> None:
+def test_a_transcript(warm: Run, tmp_path: Path) -> None:
+    for path in tmp_path.glob("*.txt"):
+        path.write_bytes(path.read_bytes() * 4)  # of five segments no test could say that they differ
     result = warm("mbr-evaluate", *ALL, *FAST, "--baseline", "poor")
     assert result.returncode == 0
     scores, legend, checks, signatures = result.stdout.split("\n\n")
@@ -39,10 +42,10 @@ def test_a_transcript(warm: Run) -> None:
     assert set(line) == {"-"}
     assert [row.split()[0] for row in rows] == ["good", "mid", "poor"]
     assert rows[2].startswith("poor (baseline)  ")
-    assert "†" in rows[0]
+    assert [row.count("†") for row in rows] == [3, 3, 0]
     assert legend.split("\n") == [
-        "± half of the 95 % interval (50 bootstrap draws, seed 1)",
-        "† differs from poor: p < .05 by paired bootstrap (50 draws) and approximate randomisation (50 trials)",
+        "± half of the 95 % interval (100 bootstrap draws, seed 1)",
+        "† differs from poor: p < .05 by paired bootstrap and approximate randomisation (100 trials)",
         "↓ lower is better",
     ]
     ratios = {name: len("".join(texts)) / len("".join(REFERENCES)) for name, texts in SYSTEMS.items()}
@@ -50,12 +53,12 @@ def test_a_transcript(warm: Run) -> None:
     assert [row.split() for row in checks.split("\n")[2:]] == [
         ["good", f"{ratios['good']:.3f}", "0", "0", "0", "0", "0"],
         ["mid", f"{ratios['middle']:.3f}", "0", "0", "0", "0", "0"],
-        ["poor", f"{ratios['poor']:.3f}", "1", "1", "1", "0", "0"],
+        ["poor", f"{ratios['poor']:.3f}", "4", "4", "4", "0", "0"],
     ]
     assert [row.split()[0] for row in signatures.strip().split("\n")] == ["chrf", "bleu", "ter"]
     assert "bleu  BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in signatures
-    assert result.stderr.startswith("mbr-evaluate: 5 segments are few: intervals and tests mean little\n")
-    assert "3 systems, 5 segments, 3 judges in" in result.stderr
+    assert result.stderr.startswith("mbr-evaluate: few segments (20): intervals and tests mean little\n")
+    assert "3 systems, 20 segments, 3 judges in" in result.stderr
 
 
 def test_json_tells_all(warm: Run, tmp_path: Path) -> None:
@@ -94,7 +97,26 @@ def test_files_are_written_whole_and_not_overwritten(warm: Run, tmp_path: Path) 
     assert warm(*words, "seg.jsonl", "--force").returncode == 0
     same = warm(*words, "out.tsv", "--force")
     assert (same.returncode, "name the same file" in same.stderr) == (2, True)
+    clash = warm(*words, "out.tsv.run.yaml", "--force")
+    assert (clash.returncode, "file beside --output that holds the options" in clash.stderr) == (2, True)
+    assert "# 0 segments failed" in (tmp_path / "out.tsv.run.yaml").read_text()
     assert warm("mbr-evaluate", "--config", "out.tsv.run.yaml", "--force", "--seed", "2").returncode == 0
+
+
+def test_a_link_is_written_through_and_a_pipe_is_refused_before_the_work(warm: Run, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.txt").symlink_to("folder/out.txt")
+    os.mkfifo(tmp_path / "pipe")
+    words = ("mbr-evaluate", *ALL, *FAST, "--judge", "chrf", "--force", "-o")
+    assert warm(*words, "link.txt").returncode == 0
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "folder" / "out.txt").read_text().startswith("system ")
+    refused = warm(*words, "pipe")
+    assert (refused.returncode, "pipe is a pipe or a device" in refused.stderr) == (3, True)
+    assert (tmp_path / "pipe").is_fifo()
+    assert not (tmp_path / "pipe.run.yaml").exists()
+    refused = warm(*words, "/dev/stdout")
+    assert (refused.returncode, "leave out -o" in refused.stderr) == (3, True)
 
 
 def test_a_config_is_weaker_than_flags(warm: Run, tmp_path: Path) -> None:
@@ -162,8 +184,25 @@ def test_cells_of_the_utility_that_chose_are_marked(warm: Run, tmp_path: Path) -
     assert rows["best"].endswith("*")
     assert not rows["good"].endswith("*")
     found = json.loads(warm(*words, "--format", "json").stdout)
-    assert found["chosen_by"] == {"best": "chrf"}
+    assert found["chosen_by"] == {"best": ["chrf"]}
     assert found["judges"][0]["scores"]["best"]["same_family"] is True
+
+
+def test_a_first_stage_flatters_too(warm: Run, tmp_path: Path) -> None:
+    head = "# MBR|utility:chrf|strategy:full|prefilter:cometkiwi:30|prefilter-model:x|version:0.1.0\n"
+    (tmp_path / "good.txt.run.yaml").write_text(head)
+    words = ("mbr-evaluate", *ALL, *FAST, "--format", "json", "--no-cache", "--judge")
+    found = json.loads(warm(*words, "chrf").stdout)
+    assert found["chosen_by"] == {"good": ["chrf", "cometkiwi"]}
+    alone = warm(*words, "comet=./nowhere")
+    assert "warning: good (chrf after cometkiwi): chosen by a learned utility" in alone.stderr
+    (tmp_path / "good.txt.run.yaml").write_text(
+        head.replace("utility:chrf", "utility:pear").replace("cometkiwi", "bleu")
+    )
+    scores = json.loads(warm(*words, "chrf").stdout)["judges"][0]["scores"]
+    assert {name: score["same_family"] for name, score in scores.items()} == {"poor": False, "good": True, "mid": False}
+    (tmp_path / "good.txt.run.yaml").write_text(head.replace("cometkiwi", "logprob"))
+    assert "learned" not in warm(*words, "comet=./nowhere").stderr
 
 
 def test_a_judge_whose_model_is_missing_costs_only_its_own_column(warm: Run, tmp_path: Path) -> None:
@@ -173,7 +212,12 @@ def test_a_judge_whose_model_is_missing_costs_only_its_own_column(warm: Run, tmp
     assert [(row[0], row[-1]) for row in rows] == [("good", "failed"), ("mid", "failed"), ("poor", "failed")]
     assert float(rows[0][1]) > 80
     assert re.search("\ncomet failed: .*nowhere", result.stdout)
-    assert "1 of 2 judges failed: comet" in result.stderr
+    assert result.stderr.count("nowhere") == 1
+    assert "3 systems, 5 segments, 2 judges (1 failed) in" in result.stderr
+    assert warm("mbr-evaluate", *ALL, *FAST, "--judge", "chrf", "comet=./nowhere", "-o", "out.txt").returncode == 4
+    signature, failed = (tmp_path / "out.txt.run.yaml").read_text().splitlines()[:2]
+    assert re.match("# chrF2.* comet failed: .*nowhere", signature)
+    assert failed == "# 5 segments failed"
     tsv = warm("mbr-evaluate", *ALL, *FAST, "--judge", "chrf", "comet=./nowhere", "--format", "tsv").stdout
     assert sum("nowhere" in line for line in tsv.splitlines()) == 3
 
@@ -191,6 +235,9 @@ def test_a_judge_whose_model_is_missing_costs_only_its_own_column(warm: Run, tmp
         (["--systems", "good.txt", "--references", "ref.txt", "--tokenize", "x"], 2, "tokenizer 'x' is unknown"),
         (["--systems", "-", "--references", "-"], 2, "only one of"),
         (["--systems", "good.txt", "--references", "ref.txt", "--seed", "-1"], 2, "--seed -1 is negative"),
+        (["--systems", "", "--references", "ref.txt"], 2, "found an empty word"),
+        (["--systems", "good.txt", "--references", " "], 2, "found an empty word"),
+        (["--systems", "a\tb=good.txt", "--references", "ref.txt"], 2, r"name 'a\\tb' of a system holds a control"),
         (["--systems", "none.txt", "--references", "ref.txt"], 3, "none.txt: cannot be read"),
         (["--systems", "a=none.txt", "--references", "ref.txt"], 3, "none.txt: cannot be read"),
         (["--systems", "empty", "--references", "ref.txt"], 3, r"empty: no \*.txt in this folder"),
@@ -263,6 +310,26 @@ def test_ter_is_no_default_for_documents(warm: Run, tmp_path: Path) -> None:
     assert [judge["name"] for judge in json.loads(asked.stdout)["judges"]] == ["ter"]
 
 
+def test_words_are_not_counted_by_spaces_where_there_are_none(warm: Run, tmp_path: Path) -> None:
+    (tmp_path / "zh.txt").write_text("狗在公园里跑得很快。\n" * 3, encoding="utf-8")
+    words = ("mbr-evaluate", "--references", "zh.txt", "--systems", "a=zh.txt", *FAST, "--format", "json")
+    result = warm(*words)
+    assert [judge["name"] for judge in json.loads(result.stdout)["judges"]] == ["chrf", "bleu"]
+    assert "ter is left out: it counts words by spaces, and the references look Chinese" in result.stderr
+    assert "warning: bleu: the references look Chinese; count words with --tokenize zh\n" in result.stderr
+    asked = warm(*words, "--judge", "bleu", "ter", "chrf++", "--tokenize", "zh").stderr
+    assert "warning: bleu" not in asked
+    assert "warning: chrf++, ter: the references look Chinese, and words are counted by spaces here" in asked
+
+
+def test_few_draws_are_told(warm: Run) -> None:
+    words = ("mbr-evaluate", "--references", "ref.txt", "--systems", "good.txt", "--judge", "chrf", "--bootstrap")
+    assert "few draws (--bootstrap 99): intervals mean little" in warm(*words, 99).stderr
+    for draws in (0, 100):
+        assert "few draws" not in warm(*words, draws).stderr
+    assert "1 system, 5 segments, 1 judge in" in warm(*words, 0).stderr
+
+
 def test_the_list_of_judges(warm: Run) -> None:
     result = warm("mbr-evaluate", "--list-judges")
     names = [line.split()[0] for line in result.stdout.splitlines()]
@@ -286,8 +353,51 @@ def test_many_judges_and_long_names_stay_within_the_width(counting: type[Count])
     judges = [JudgeSpec("count", f"m{n}", f"count=a-model-with-a-very-long-name-{n}") for n in range(9)]
     given: dict[str, Any] = {"sources": SOURCES, "references": [REFERENCES], "draws": 20, "trials": 20}
     done = evaluate(systems, judges, baseline=next(iter(systems)), **given)
-    tables = [part for part in render(done, "table").split("\n\n") if "-----" in part]
-    assert len(tables) == 5 + 1  # nine wide columns, and what is to be looked at
-    for table in tables:
-        assert len(table.splitlines()) == 2 + len(systems)
-        assert max(map(len, table.splitlines())) <= WIDTH
+    for width, blocks in ((WIDTH, 5), (80, 9)):
+        legend = render(done, "table", width).split("\n\n")[blocks]
+        assert max(map(len, legend.splitlines())) <= width
+        tables = [part for part in render(done, "table", width).split("\n\n") if "-----" in part]
+        assert len(tables) == blocks + (1 if width > 80 else 2)  # nine wide columns, and what is to be looked at
+        for table in tables:
+            assert len(table.splitlines()) == 2 + len(systems)
+            assert max(map(len, table.splitlines())) <= width
+
+
+def test_the_width_is_that_of_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def table(columns: str, *words: str) -> str:
+        monkeypatch.setenv("COLUMNS", columns)
+        assert command([*ALL, *FAST, "--no-cache", *words]) == 0
+        return capsys.readouterr().out
+
+    monkeypatch.chdir(tmp_path)
+    narrow, wide = table("40"), table("200")
+    first, second, _ = narrow.split("\n\n", 2)
+    assert max(map(len, [*first.splitlines(), *second.splitlines()])) <= 40
+    assert first.split()[:2] + second.split()[:2] == ["system", "chrf", "system", "ter"]
+    assert wide.split("\n")[0].split() == ["system", "chrf", "bleu", "ter", "↓"]
+    table("40", "-o", "out.txt")
+    assert (tmp_path / "out.txt").read_text() == wide  # nobody knows where a file will be read
+
+
+def test_wide_characters_take_two_columns() -> None:
+    systems = {"翻译系统": SYSTEMS["good"], "e\u0301t": SYSTEMS["poor"], "翻译" * 20: SYSTEMS["middle"]}
+    done = evaluate(systems, ["chrf"], references=[REFERENCES], draws=0, trials=0)
+    head, line, *rows = render(done, "table").split("\n\n")[0].splitlines()
+    assert {display_width(row) for row in (line, *rows)} == {display_width(head)}
+    assert display_width(rows[1].rsplit("  ", 1)[0]) <= LONGEST_NAME
+
+
+def test_a_column_of_zeros_looks_like_its_neighbours() -> None:
+    done = evaluate({"a": ["x"] * 5}, ["chrf", "bleu"], references=[REFERENCES], draws=0, trials=0)
+    assert render(done, "table").splitlines()[2].split() == ["a", "0.00", "0.00"]
+
+
+def test_the_legend_speaks_of_marks_that_are_there() -> None:
+    given: dict[str, Any] = {"references": [REFERENCES], "baseline": "good"}
+    same = render(evaluate({"good": SYSTEMS["good"]}, ["chrf"], draws=100, trials=100, **given), "table")
+    assert "†" not in same
+    bare = render(evaluate(SYSTEMS, ["chrf"], draws=100, trials=0, **given), "table")
+    assert "\nno †: differences are tested by randomisation, which was left out (--trials 0)\n" in bare
+    assert bare.count("†") == 1

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from candidates.errors import InputError, UsageError
+from candidates.errors import InputError, ModelError, UsageError
 from mbr.evaluate import evaluate
 from mbr.evaluate.cache import Cache
-from mbr.evaluate.evaluation import SystemScore, same_family
+from mbr.evaluate.evaluation import SystemScore, reason_of, same_family
 from mbr.evaluate.judges import JudgeSpec
 from tests.mbr.evaluate.made import REFERENCES, SOURCES, SYSTEMS, Count
 
@@ -108,9 +109,19 @@ def test_statistics_can_be_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("ps", "expected"),
-    [((0.01, 0.01), True), ((0.01, 0.2), False), ((None, 0.01), True), ((None, None), False), ((0.05, 0.01), False)],
+    [
+        ((0.01, 0.01), True),
+        ((0.01, 0.2), False),
+        ((None, 0.01), True),
+        ((0.01, None), False),
+        ((None, None), False),
+        ((0.05, 0.01), False),
+        ((0.01, 0.05), False),
+    ],
 )
-def test_significant_is_below_5_percent_in_every_test(ps: tuple[float | None, float | None], expected: bool) -> None:
+def test_significant_is_below_5_percent_by_randomisation_and_by_the_bootstrap_if_it_was_run(
+    ps: tuple[float | None, float | None], expected: bool
+) -> None:
     assert SystemScore(1.0, p_bootstrap=ps[0], p_randomisation=ps[1]).significant is expected
 
 
@@ -125,10 +136,27 @@ def test_significant_is_below_5_percent_in_every_test(ps: tuple[float | None, fl
         ("pear", "chrf", False),
         ("not-installed", "chrf", False),
         ("metricx", "metricx-qe", True),
+        ("cometkiwi", "comet", True),
+        ("logprob", "comet", False),
     ],
 )
 def test_utility_and_judge_of_one_family(utility: str, judge: str, expected: bool) -> None:
     assert same_family(utility, JudgeSpec(judge)) is expected
+
+
+def test_every_stage_that_chose_flatters() -> None:
+    chosen_by = {"good": ["pear", "chrf"], "poor": ["pear", "logprob"], "middle": ["pear"]}
+    done = evaluate(SYSTEMS, ["bleu"], chosen_by=chosen_by, **GIVEN)
+    assert {name: score.same_family for name, score in done.judges[0].scores.items()} == {
+        "good": True,
+        "poor": False,
+        "middle": False,
+    }
+
+
+def test_a_reason_is_one_line() -> None:
+    for error in (ModelError("one\ntwo\n  three"), ValueError("one\ntwo\n  three")):
+        assert reason_of(error).endswith("one two three")
 
 
 @pytest.mark.parametrize(
@@ -194,3 +222,22 @@ def test_a_checkpoint_that_was_changed_is_another_judge(tmp_path: Path) -> None:
             (judge,) = evaluate(SYSTEMS, [spec], cache=cache, options={"device": "cpu"}, **GIVEN).judges
             scores.append(judge.scores)
     assert scores[0] != scores[1]
+
+
+def test_a_file_that_was_replaced_by_one_of_the_same_size_and_time_is_noticed(tmp_path: Path) -> None:
+    from mbr.metrics.released import stamp_files
+
+    file = tmp_path / "model.ckpt"
+    file.write_bytes(b"first")
+    before = stamp_files(tmp_path, "comet", {})
+    assert before == stamp_files(tmp_path, "comet", {}) is not None
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    file.write_bytes(b"other")  # in place: only the time of the change tells
+    os.utime(file, ns=times)
+    changed = stamp_files(tmp_path, "comet", {})
+    assert changed != before
+    other = tmp_path / "new"
+    other.write_bytes(b"third")
+    os.utime(other, ns=times)
+    other.replace(file)
+    assert stamp_files(tmp_path, "comet", {}) not in (before, changed)

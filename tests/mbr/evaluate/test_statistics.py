@@ -110,6 +110,23 @@ def test_randomisation_of_a_mean_is_the_normal_test() -> None:
     assert found["new"] == pytest.approx(expected, abs=0.01)
 
 
+def test_of_equal_systems_the_bootstrap_finds_too_many_different_and_randomisation_one_in_twenty() -> None:
+    """The paired bootstrap in sacrebleu's form is no test of the level 5 %: it gives no mark alone."""
+    random = np.random.default_rng(1)
+    pairs, found = 600, []
+    for seed in range(pairs):
+        systems = {name: scored(random.normal(size=60)) for name in ("base", "new")}
+        scores = {name: float(values[:, 0].mean()) for name, values in systems.items()}
+        drawn = bootstrap_scores(mean, systems, draws=400, seed=seed)
+        one = compare(mean, systems, scores, "base", drawn, trials=400, seed=seed)["new"]
+        found.append((one.p_bootstrap, one.p_randomisation))
+    below = np.array(found, float) < 0.05
+    bootstrap, randomisation = below.mean(axis=0)
+    assert 0.09 < bootstrap < 0.15
+    assert 0.03 < randomisation < 0.07
+    assert 0.03 < below.all(axis=1).mean() < 0.07
+
+
 def test_a_system_is_never_significantly_different_from_itself() -> None:
     values = two_systems()["base"]
     systems = {"base": values, "twin": values.copy()}
