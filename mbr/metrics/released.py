@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from candidates.errors import ModelError, UsageError
 from pear.hub import locate
@@ -137,12 +137,13 @@ def stamp_files(model: str | Path, metric: str, options: Mapping[str, Any]) -> s
     )
     root = found.path if found.path.is_dir() else found.path.parent
     root = root.parent if root.name == "checkpoints" else root
-    folders = [root, *(Path(place) for place in (options.get("encoder"), _named_encoder(root)) if place)]
-    files = [file for folder in folders for file in islice(sorted(folder.rglob("*")), MOST_FILES + 1) if file.is_file()]
+    places = [root, root / "checkpoints", root / "encoder", options.get("encoder"), _named_encoder(root)]
+    folders = [Path(place) for place in places if place and Path(place).is_dir()]
+    files = [file for folder in folders for file in sorted(folder.iterdir()) if file.is_file()]
     if len(files) > MOST_FILES:
         return None
     seen = [f"{file.resolve()} {_stamp(file)}" for file in files]
-    return "\n".join([found.name, str(options.get("dtype")), *seen])
+    return "\n".join([found.name, str(options.get("dtype")), str(options.get("encoder")), *seen])
 
 
 def _stamp(file: Path) -> str:
@@ -154,8 +155,8 @@ def _stamp(file: Path) -> str:
 def _named_encoder(root: Path) -> str | None:
     """The folder that `hparams.yaml` names for the encoder, if it is one."""
     try:
-        settings = (root / "hparams.yaml").read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        settings = yaml.safe_load((root / "hparams.yaml").read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
         return None
-    named = re.search(r"^pretrained_model: *(\S+)$", settings, re.MULTILINE)
-    return named[1] if named and Path(named[1]).is_dir() else None
+    named = settings.get("pretrained_model") if isinstance(settings, dict) else None
+    return named if isinstance(named, str) and Path(named).is_dir() else None
