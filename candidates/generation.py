@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
+from candidates.closing import Closing
 from candidates.errors import ModelError, UsageError
 from candidates.files import Record
 from candidates.lists import Candidate, CandidateList
@@ -104,7 +104,7 @@ class Settings:
         return known | {"top-k": self.top_k or "all", "top-p": self.top_p or 1.0}
 
 
-class Generator:
+class Generator(Closing):
     """Base of the back-ends: sources in, candidate lists out, in order. Use it with `with`."""
 
     name: str
@@ -143,14 +143,6 @@ class Generator:
 
     def close(self) -> None:
         """Let go of models and threads."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def open_generator(

@@ -12,12 +12,12 @@ queue. When memory runs out the batch is put back and the budget halved.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.closing import Closing
 from candidates.errors import UsageError
 from pear.agreement import PROBES, Agreement
 from pear.backends import (
@@ -34,7 +34,7 @@ from pear.serialize import Ints, Layout, TokenStore, lay_out, share_budget
 Row = tuple[str, ...]
 
 
-class Engine:
+class Engine(Closing):
     """A loaded model ready to score. Holds the weights, the token store and the batch budget."""
 
     def __init__(
@@ -77,14 +77,6 @@ class Engine:
             self.agreement = self._check_agreement(TorchBackend(network), fast, compute_type)
         else:
             raise UsageError(f"back-end {backend!r} is unknown; expected torch or ct2")
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the weights."""

@@ -10,16 +10,16 @@ the plain one. Nothing heavy is imported before `load`.
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from candidates.closing import Closing
 from candidates.errors import ModelError
 
 if TYPE_CHECKING:
     from pear.engine import Engine
 
 
-class Scorer:
+class Scorer(Closing):
     """`name` tells checkpoints apart, `precision` is what the encoder computes in."""
 
     # The kinds of model it takes.
@@ -86,11 +86,3 @@ class Scorer:
     def close(self) -> None:
         """Let go of the weights."""
         self.engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -16,12 +16,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from candidates.cache import cache_folder
+from candidates.closing import Closing
 from mbr.evaluate.judges import Floats, Judge, Judged, Row
 
 WAIT_SECONDS = 60  # for another process's commit
@@ -38,7 +38,7 @@ TABLES = (
 Tell = Callable[[str], None]
 
 
-class Cache:
+class Cache(Closing):
     """Values [k] by key. Without a `path`, the file of this user; `tell` hears what went wrong."""
 
     def __init__(self, path: Path | None = None, *, tell: Tell = lambda message: None) -> None:
@@ -95,14 +95,6 @@ class Cache:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open(self) -> None:
         """Open the file, or a new one in its place if it is broken."""

@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.closing import Closing
 from candidates.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Judged:
     truncated: Flags
 
 
-class Judge(ABC):
+class Judge(Closing, ABC):
     """A judge that is ready to score. `identity` holds all that may change its scores."""
 
     identity: str
@@ -84,17 +84,6 @@ class Judge(ABC):
     def notes(self) -> list[str]:
         """What a user should hear when it is loaded."""
         return []
-
-    def close(self) -> None:  # noqa: B027 - some hold nothing
-        """Let go of what it holds."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 @dataclass(frozen=True)

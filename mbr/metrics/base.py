@@ -12,12 +12,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.closing import Closing
 from candidates.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ModelOptions(TypedDict, total=False):
     threads: int
 
 
-class Metric(ABC):
+class Metric(Closing, ABC):
     """Scores rows; every distinct row is computed once, and the order of rows changes nothing."""
 
     name: ClassVar[str]
@@ -85,17 +85,6 @@ class Metric(ABC):
     def memory_bytes(self) -> int:
         """Estimate of what scoring holds at once."""
         return 0
-
-    def close(self) -> None:  # noqa: B027 - some hold nothing
-        """Let go of the weights."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def texts_per_row(self, rows: Sequence[Row]) -> int:
         """How many texts each of these rows holds; an error where they differ or the metric cannot take so many."""

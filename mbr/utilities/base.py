@@ -16,18 +16,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.closing import Closing
 from mbr.matrix import Relation
 
 Triple = tuple[str, str, str]
 
 
-class Utility(ABC):
+class Utility(Closing, ABC):
     """What every utility tells about itself. Options of the constructor are its options on the command line."""
 
     name: str
@@ -56,17 +56,6 @@ class Utility(ABC):
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
         """Whether some of this list is longer than the utility can take in."""
         return False
-
-    def close(self) -> None:  # noqa: B027 - most utilities hold nothing
-        """Give back what it holds."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @classmethod
     def capabilities(cls) -> tuple[str, ...]:
