@@ -27,6 +27,7 @@ def quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
         HF_HOME=str(tmp_path_factory.mktemp("hub")),
         HF_HUB_OFFLINE="1",
         TOKENIZERS_PARALLELISM="false",
+        COLUMNS="110",  # tables are as wide as the terminal
     )
 
 

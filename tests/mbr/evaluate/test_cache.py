@@ -19,6 +19,8 @@ from mbr.evaluate.judges import Floats, JudgeSpec
 from tests.conftest import ROOT
 from tests.mbr.evaluate.made import Count
 
+pytestmark = pytest.mark.one_world
+
 ROWS = [(f"source {number}", f"output {number % 7} " + "x" * 2 * number) for number in range(30)]
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from mbr.evaluate.checks import changed_numbers, check_outputs, is_copied, numbers
 
+pytestmark = pytest.mark.one_world
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),

@@ -19,6 +19,8 @@ from mbr.evaluate.judges import JudgeSpec
 from tests.conftest import ROOT, Run, write_jsonl
 from tests.mbr.evaluate.made import REFERENCES, SOURCES, SYSTEMS, Count, read
 
+pytestmark = pytest.mark.one_world
+
 
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path) -> Path:

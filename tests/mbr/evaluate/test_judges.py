@@ -13,6 +13,8 @@ from mbr.evaluate.judges import WITH_AND_WITHOUT, WITHOUT_REFERENCES, JudgeSpec,
 from mbr.evaluate.lexical import unspaced
 from tests.mbr.evaluate.made import REFERENCES, SOURCES, SYSTEMS, Count, read
 
+pytestmark = pytest.mark.one_world
+
 THEIRS = {
     "bleu": (BLEU(), BLEU(effective_order=True)),
     "chrf": (CHRF(), CHRF()),

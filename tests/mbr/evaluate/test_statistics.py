@@ -13,6 +13,8 @@ from mbr.evaluate.judges import JudgeSpec
 from mbr.evaluate.statistics import bootstrap_p, bootstrap_scores, compare, interval, randomisation_ps
 from tests.mbr.evaluate.made import read
 
+pytestmark = pytest.mark.one_world
+
 Floats = NDArray[np.float64]
 
 
