@@ -181,12 +181,16 @@ def measure(name: str, count: int | None, repeats: int) -> dict[str, Any]:
         ours.append(mine["seconds"] / (len(lists) - 1))
         theirs.append(statistics.mean(decision["seconds"] for decision in other["decisions"]))
     ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
-    different = []
+    different, ties = [], 0
     for item, choice, decision in zip(lists[1:], mine["choices"], other["decisions"], strict=True):
         if choice != decision["text"]:
-            # By how much mbrs itself finds its choice better: nothing, if the two are as good as equal.
+            # By how much mbrs itself finds its choice better: nothing, if it is a tie, of which we take the earlier.
             best, of_ours = decision["expected"][decision["index"]], item["candidates"].index(choice)
-            different.append(abs(best - decision["expected"][of_ours]))
+            gap = abs(best - decision["expected"][of_ours])
+            if gap > 0:
+                different.append(gap)
+            else:
+                ties += 1
     exact: list[int] = []
     if row.decoder == "aggregate":
         best = ask_ours({**row.request, "options": {"strategy": "full"}}, lists)["choices"]
@@ -200,6 +204,7 @@ def measure(name: str, count: int | None, repeats: int) -> dict[str, Any]:
         "mbrs": theirs,
         "ratios": ratios,
         "different_choices": different,
+        "ties": ties,
         "as_exact": exact,
     }
 
@@ -213,6 +218,7 @@ def line(name: str, found: dict[str, Any]) -> str:
         f"{name:<28}{statistics.median(ours):>11.4f}{statistics.median(theirs):>11.4f}"
         f"{statistics.median(ratios):>9.2f} {spread:<20}{same:>4} of {found['lists']}"
         + (f", largest gap by mbrs {gap:.2g}" if found["different_choices"] else "")
+        + (f", {found['ties']} of them exact ties broken otherwise" if found["ties"] else "")
         + ("; the exact choice: ours {}, mbrs {}".format(*found["as_exact"]) if found["as_exact"] else "")
     )
 
