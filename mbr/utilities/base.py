@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.closing import Closing
+from candidates.errors import UsageError
 from mbr.matrix import Relation
 
 Triple = tuple[str, str, str]
@@ -99,7 +100,7 @@ class MatrixUtility(Utility):
 
         `weights` [texts] are those of the pseudo-references, `own_weights` what a text counts in its own.
         """
-        raise NotImplementedError(f"utility {self.name!r} cannot aggregate")
+        raise UsageError(f"utility {self.name!r} cannot aggregate its pseudo-references")
 
     def cost(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
         """What this matrix would take, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""

@@ -151,6 +151,8 @@ def test_aggregate_of_comet_with_nearly_all_weight_on_one_text(tiny_metrics: dic
         assert decision.expected[0] == pytest.approx(float(plain), abs=1e-4)
 
 
+@pytest.mark.one_world
+@pytest.mark.one_world
 def test_aggregate_keeps_no_matrix(tmp_path: Path, warm: Run) -> None:
     with pytest.raises(UsageError, match="makes no matrix"):
         utility_matrix(SOURCE, TEXTS, "chrf", strategy="aggregate")
@@ -204,6 +206,7 @@ def test_what_is_cut_off_is_flagged(tiny_metrics: dict[str, Path]) -> None:
 # --- first stages
 
 
+@pytest.mark.one_world
 def test_the_command_filters_first_in_either_spelling(tiny_metrics: dict[str, Path], tmp_path: Path, warm: Run) -> None:
     write_jsonl(tmp_path / "l.jsonl", [{"id": 1, "source": SOURCE, "candidates": TEXTS}])
     given = ("mbr-decode", "--candidates", "l.jsonl", "--utility", "chrf", "--format", "jsonl", "--device", "cpu")
@@ -223,6 +226,7 @@ def test_the_command_filters_first_in_either_spelling(tiny_metrics: dict[str, Pa
     assert "GiB" in dry.stdout
 
 
+@pytest.mark.one_world
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -359,6 +363,7 @@ def test_members_of_one_name_are_told_apart(tiny_metrics: dict[str, Path]) -> No
         assert {"comet-model", "comet2-model"} <= settings.keys()
 
 
+@pytest.mark.one_world
 def test_what_speaks_of_one_checkpoint_is_refused_for_several(tiny_metrics: dict[str, Path]) -> None:
     with pytest.raises(UsageError, match="no option 'encoder'"):
         get_utility("comet+bleurt", models=tiny_metrics, encoder="x")
@@ -447,6 +452,7 @@ def test_a_missing_package_is_told_in_a_sentence(
         get_utility("embedding", **options)
 
 
+@pytest.mark.one_world
 @pytest.mark.parametrize(
     ("name", "repository"),
     [
