@@ -27,6 +27,8 @@ from mbr.utilities.chrf import ChrF, ChrFpp, split_words
 from mbr.utilities.edits import BeamRows, BitRows, Swaps, positions
 from mbr.utilities.ter import Ter
 
+pytestmark = pytest.mark.one_world
+
 UTILITIES: dict[str, Any] = {"chrf": ChrF(), "chrf++": ChrFpp(), "bleu": Bleu(), "ter": Ter()}
 NGRAMS = ["chrf", "chrf++", "bleu"]
 
