@@ -1,4 +1,4 @@
-"""Judgments from a test set of mt-metrics-eval: a folder of line-aligned files.
+"""A test set of mt-metrics-eval: a folder of line-aligned files, and the judgments in it.
 
 `<root>/<test set>/sources/<lp>.txt`, `references/<lp>.<name>.txt`, `system-outputs/<lp>/<system>.txt`,
 `human-scores/<lp>.<human>.seg.score` (`system<TAB>score|None`, in segment order) and `documents/<lp>.docs`.
@@ -7,18 +7,129 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from candidates.errors import InputError, UsageError
 from candidates.text import lines
 from pear.data.record import Judgment, judgment
 
-# Where refA is not the standard reference of the official results.
-STANDARD_REFERENCE = {("wmt23", "he-en"): "refB"}
+# Where the official results use another reference than refA (or, in older sets, ref).
+STANDARD_REFERENCE = {
+    ("wmt21.news", "en-de"): "refC",
+    ("wmt21.news", "zh-en"): "refB",
+    ("wmt21.tedtalks", "zh-en"): "refB",
+    ("wmt22", "cs-en"): "refB",
+    ("wmt22", "en-cs"): "refB",
+    ("wmt23", "en-he"): "refB",
+    ("wmt23", "he-en"): "refB",
+}
+USUAL_REFERENCES = ("refA", "ref")
 
 
 def is_test_set(path: str | Path) -> bool:
     return (Path(path) / "sources").is_dir() and (Path(path) / "human-scores").is_dir()
+
+
+@dataclass(frozen=True)
+class EvalFolder:
+    """The files of one language pair of a test set. Texts are read when they are asked for."""
+
+    path: Path
+    lp: str
+
+    @classmethod
+    def open(cls, path: str | Path, lp: str = "") -> EvalFolder:
+        """`lp` may be left out where the folder has one language pair."""
+        found = sorted(file.stem for file in (Path(path) / "sources").glob("*.txt"))
+        if not lp and len(found) != 1:
+            raise UsageError(f"{path} has the language pairs {', '.join(found) or 'none'}; choose one with lp=")
+        if lp and lp not in found:
+            raise InputError(f"{path}: no sources/{lp}.txt; found {', '.join(found) or 'no language pair'}")
+        return cls(Path(path), lp or found[0])
+
+    @property
+    def name(self) -> str:
+        """That of the test set, such as wmt23."""
+        return self.path.resolve().name
+
+    @cached_property
+    def sources(self) -> list[str]:
+        return _column(self.path / "sources" / f"{self.lp}.txt")
+
+    @cached_property
+    def references(self) -> dict[str, Path]:
+        files = sorted((self.path / "references").glob(f"{self.lp}.*.txt"))
+        return {file.name.removeprefix(f"{self.lp}.").removesuffix(".txt"): file for file in files}
+
+    def reference(self, name: str | None = None) -> str | None:
+        """The name of a reference: this one, which must be there, or the one that the official results use."""
+        if name is not None:
+            if name not in self.references:
+                found = ", ".join(self.references) or "none"
+                raise UsageError(f"{self.path}: no reference {name!r} for {self.lp}; found {found}")
+            return name
+        preferred = (STANDARD_REFERENCE.get((self.name, self.lp), ""), *USUAL_REFERENCES)
+        return next((one for one in preferred if one in self.references), next(iter(self.references), None))
+
+    def reference_texts(self, name: str) -> list[str]:
+        return self._aligned(self.references[name])
+
+    def outputs(self, system: str) -> list[str]:
+        return self._aligned(self.path / "system-outputs" / self.lp / f"{system}.txt")
+
+    def documents(self) -> list[str]:
+        """The last column is the document, the first its domain."""
+        path = self.path / "documents" / f"{self.lp}.docs"
+        if not path.is_file():
+            return [""] * len(self.sources)
+        return [line.split("\t")[-1] for line in self._aligned(path)]
+
+    def human_file(self, human: str, suffix: str = ".seg.score") -> Path:
+        """The file of these human judgments; an error that names those there are."""
+        path = self.path / "human-scores" / f"{self.lp}.{human}{suffix}"
+        if not path.is_file():
+            files = sorted((self.path / "human-scores").glob(f"{self.lp}.*{suffix}"))
+            found = [file.name.removeprefix(f"{self.lp}.").removesuffix(suffix) for file in files]
+            raise InputError(
+                f"{self.path}: no human scores {path.name}; found {', '.join(found) or 'none'}; choose one with human="
+            )
+        return path
+
+    def entries(self, path: Path) -> Iterator[tuple[str, str, int, str]]:
+        """(where, system, segment from 0, score) of the lines of a file with one for each system and segment.
+
+        The score is text, `None` where there is none. A file with too few or too many lines is an error.
+        """
+        seen: dict[str, int] = {}
+        for number, line in lines(path):
+            where = f"{path}, line {number}"
+            system, tab, score = line.rstrip("\r").partition("\t")
+            if not tab:
+                raise InputError(f"{where}: expected system<TAB>score, found {line!r:.60}")
+            segment = seen.get(system, 0)
+            seen[system] = segment + 1
+            if segment >= len(self.sources):
+                raise InputError(
+                    f"{where}: more scores of {system} than the {len(self.sources)} sources; expected one each"
+                )
+            yield where, system, segment, score
+        for system, count in seen.items():
+            if count != len(self.sources):
+                raise InputError(
+                    f"{path}: {count} scores of {system}, but {len(self.sources)} sources; was it cut off?"
+                )
+        if not seen:
+            raise InputError(f"{path}: empty; expected lines system<TAB>score")
+
+    def _aligned(self, path: Path) -> list[str]:
+        texts = _column(path)
+        if len(texts) != len(self.sources):
+            raise InputError(
+                f"{path}: {len(texts)} lines, but there are {len(self.sources)} sources; expected one each"
+            )
+        return texts
 
 
 def read_test_set(
@@ -27,90 +138,31 @@ def read_test_set(
     """The annotated segments of every system; `None` scores are skipped.
 
     `lp` may be left out where the folder has one language pair. `reference` names the reference to carry along
-    (refA where there is one). References that were judged as if systems are skipped unless `reference_systems`.
+    (the official one where it is not given). References that were judged as if systems are skipped unless
+    `reference_systems`.
     """
-    folder = Path(folder)
-    lp = lp or _only_lp(folder)
-    sources = _column(folder / "sources" / f"{lp}.txt")
-    references = _references(folder, lp)
-    reference = reference or _standard(folder, lp, references)
-    if reference is not None and reference not in references:
-        raise UsageError(f"{folder}: no reference {reference!r} for {lp}; found {', '.join(references) or 'none'}")
-    texts = None if reference is None else _aligned(references[reference], sources)
-    documents = _documents(folder / "documents" / f"{lp}.docs", sources)
+    files = EvalFolder.open(folder, lp)
+    reference = files.reference(reference)
+    texts = None if reference is None else files.reference_texts(reference)
+    documents = files.documents()
     outputs: dict[str, list[str]] = {}
-    seen: dict[str, int] = {}
-    scores = folder / "human-scores" / f"{lp}.{human}.seg.score"
-    if not scores.is_file():
-        raise InputError(
-            f"{folder}: no human scores {scores.name}; found {_humans(folder, lp)}; choose one with human="
-        )
-    for number, line in lines(scores):
-        where = f"{scores}, line {number}"
-        system, tab, score = line.rstrip("\r").partition("\t")
-        if not tab:
-            raise InputError(f"{where}: expected system<TAB>score, found {line!r:.60}")
-        index = seen.get(system, 0)
-        seen[system] = index + 1
-        if score == "None" or (system in references and not reference_systems):
+    for where, system, segment, score in files.entries(files.human_file(human)):
+        if score == "None" or (system in files.references and not reference_systems):
             continue
         if system not in outputs:
-            outputs[system] = _aligned(folder / "system-outputs" / lp / f"{system}.txt", sources)
-        if index >= len(sources):
-            raise InputError(f"{where}: more scores of {system} than the {len(sources)} sources; expected one each")
+            outputs[system] = files.outputs(system)
         yield judgment(
             where,
-            sources[index],
-            outputs[system][index],
+            files.sources[segment],
+            outputs[system][segment],
             score,
-            lp=lp,
+            lp=files.lp,
             system=system,
-            document=documents[index],
-            segment=str(index + 1),
-            reference=None if texts is None else texts[index],
+            document=documents[segment],
+            segment=str(segment + 1),
+            reference=None if texts is None else texts[segment],
         )
-    for system, count in seen.items():
-        if count != len(sources):
-            raise InputError(f"{scores}: {count} scores of {system}, but {len(sources)} sources; was it cut off?")
-    if not seen:
-        raise InputError(f"{scores}: empty; expected lines system<TAB>score")
 
 
 def _column(path: Path) -> list[str]:
     return [text.removesuffix("\r") for _, text in lines(path)]
-
-
-def _aligned(path: Path, sources: list[str]) -> list[str]:
-    texts = _column(path)
-    if len(texts) != len(sources):
-        raise InputError(f"{path}: {len(texts)} lines, but there are {len(sources)} sources; expected one each")
-    return texts
-
-
-def _only_lp(folder: Path) -> str:
-    found = sorted(file.stem for file in (folder / "sources").glob("*.txt"))
-    if len(found) != 1:
-        raise UsageError(f"{folder} has the language pairs {', '.join(found) or 'none'}; choose one with lp=")
-    return found[0]
-
-
-def _references(folder: Path, lp: str) -> dict[str, Path]:
-    files = sorted((folder / "references").glob(f"{lp}.*.txt"))
-    return {file.name.removeprefix(f"{lp}.").removesuffix(".txt"): file for file in files}
-
-
-def _standard(folder: Path, lp: str, references: dict[str, Path]) -> str | None:
-    preferred = STANDARD_REFERENCE.get((folder.resolve().name, lp), "refA")
-    return preferred if preferred in references else next(iter(references), None)
-
-
-def _documents(path: Path, sources: list[str]) -> list[str]:
-    """The last column is the document, the first its domain."""
-    if not path.is_file():
-        return [""] * len(sources)
-    return [line.split("\t")[-1] for line in _aligned(path, sources)]
-
-
-def _humans(folder: Path, lp: str) -> str:
-    files = sorted((folder / "human-scores").glob(f"{lp}.*.seg.score"))
-    return ", ".join(file.name.removeprefix(f"{lp}.").removesuffix(".seg.score") for file in files) or "none"

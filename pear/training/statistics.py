@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pear.ties import calibrate
+
 Floats = NDArray[np.float64]
 
 
@@ -51,7 +53,7 @@ def acc_eq(pairs: Pairs) -> tuple[float, float]:
     """Pairwise accuracy with calibrated ties (Deutsch et al. 2023), and the tie threshold: O(P log P).
 
     Accuracy is averaged over segments; a prediction is a tie if at most the threshold, which is chosen to maximise
-    the accuracy. Only a judged tie can be won by raising it, so those are all the thresholds to try.
+    the accuracy.
     """
     if not len(pairs.segment):
         return 0.0, 0.0
@@ -60,14 +62,7 @@ def acc_eq(pairs: Pairs) -> tuple[float, float]:
     size = np.abs(pairs.predicted)
     tied = pairs.judged == 0
     right = (pairs.predicted * pairs.judged) > 0
-    order = np.argsort(size, kind="stable")
-    lost = np.concatenate([[0.0], np.cumsum((weight * right)[order])])
-    won = np.concatenate([[0.0], np.cumsum((weight * tied)[order])])
-    thresholds = np.concatenate([[0.0], np.unique(size[tied])])
-    covered = np.searchsorted(size[order], thresholds, side="right")
-    accuracies = (weight * right).sum() - lost[covered] + won[covered]
-    best = int(np.argmax(accuracies))
-    return float(accuracies[best]), float(thresholds[best])
+    return calibrate(size[right], size[tied], weight[right], weight[tied])
 
 
 def pdp(pairs: Pairs) -> float:

@@ -260,7 +260,7 @@ def test_a_test_set_gives_annotated_systems(tiny_set: Path) -> None:
     [
         ({"human": "esa"}, "no human scores en-de.esa.seg.score; found mqm"),
         ({"reference": "refC"}, "no reference 'refC' for en-de; found refA, refB"),
-        ({"lp": "en-fr"}, "en-fr.txt: cannot be read"),
+        ({"lp": "en-fr"}, "no sources/en-fr.txt; found en-de"),
     ],
 )
 def test_choices_that_a_test_set_does_not_have(tiny_set: Path, options: dict[str, str], message: str) -> None:

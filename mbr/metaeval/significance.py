@@ -1,0 +1,197 @@
+"""Which metrics are really better, and which share a rank?
+
+`compare_metrics` gives, for one statistic, the p-value of every pair of metrics: how often chance makes the better one
+of two equally good metrics lead by as much. For statistics of scores chance is a permutation (`permutations.py`). Those
+that count pairs of translations (acc_eq, Kendall) have exact tests: if the outcomes "right" and "wrong" of two metrics
+change hands, only pairs on which they disagree matter, and the number that the first wins is binomial, a sign test.
+Where segments weigh differently (missing annotations), pairs of one weight are binomial, and their weighted sum is drawn.
+
+Ranks are clusters as WMT has them: metrics in the order of their scores; a new rank begins with the first metric that
+is beaten, at p <= .05, by one of the present rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbr.metaeval.permutations import (
+    Progress,
+    global_pearson_draws,
+    pdp_draws,
+    segment_pearson_draws,
+    spa_draws,
+    system_draws,
+)
+from mbr.metaeval.spa import Floats32
+from mbr.metaeval.statistics import OF_SYSTEMS, Gold, measure
+from mbr.metaeval.values import Floats, Scores
+
+LEVEL = 0.05
+_PEARSON = {
+    "global_pearson": global_pearson_draws,
+    "pdp": pdp_draws,
+    "segment_pearson": segment_pearson_draws,
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of all pairs of some metrics under one statistic."""
+
+    names: tuple[str, ...]
+    scores: Floats  # [metrics]
+    p: Floats  # [metrics, metrics]: p[a, b] of "a leads b by chance"; 1 on the diagonal
+    draws: Floats32  # [draws, pairs (a, b) with a < b]: what chance makes of score(a) - score(b)
+
+    def ranks(self) -> dict[str, int]:
+        """Dense, from 1."""
+        order = sorted(range(len(self.names)), key=lambda place: (-self.scores[place], self.names[place]))
+        return dict(zip((self.names[place] for place in order), clusters(self.p[np.ix_(order, order)]), strict=True))
+
+
+def clusters(p: Floats) -> list[int]:
+    """Ranks of metrics in the order of their scores, best first, of p[better, worse]."""
+    ranks: list[int] = []
+    rank, start = 1, 0
+    for place in range(len(p)):
+        if (p[start:place, place] <= LEVEL).any():
+            rank, start = rank + 1, place
+        ranks.append(rank)
+    return ranks
+
+
+def compare_metrics(
+    gold: Gold,
+    metrics: Sequence[Scores],
+    statistic: str,
+    *,
+    draws: int = 1000,
+    seed: int = 1,
+    progress: Progress = lambda steps: steps,
+) -> Comparison:
+    """Every pair of metrics under one statistic; metrics that the statistic is not defined for are left out.
+
+    Pairwise metrics: exact for acc_eq and Kendall; elsewhere their row means take their place, in the score too. SPA is
+    tested in its official form.
+    """
+    if statistic in ("acc_eq", "kendall"):
+        return _sign_tests(gold, metrics, statistic, draws=draws, seed=seed)
+    if statistic == "spa" and gold.symmetric:
+        gold = Gold(gold.scores, gold.human.systems, draws=gold.draws)
+    if statistic not in OF_SYSTEMS:
+        metrics = [Scores(one.name, one.segments) for one in metrics if one.segments is not None]
+    values = {one.name: measure(gold, one, [statistic])[statistic] for one in metrics}
+    metrics = [one for one in metrics if values[one.name] is not None]
+    scores = np.array([values[one.name] for one in metrics], np.float64)
+    if len(metrics) < 2:
+        drawn = np.empty((draws, 0), np.float32)
+    elif statistic == "spa":
+        drawn = spa_draws(gold, metrics, draws=draws, seed=seed, progress=progress)
+    elif statistic in OF_SYSTEMS:
+        drawn = system_draws(statistic, gold, metrics, draws=draws, seed=seed)
+    else:
+        drawn = _PEARSON[statistic](gold, metrics, draws=draws, seed=seed)
+    names = tuple(one.name for one in metrics)
+    return Comparison(names, scores, permutation_p(scores, drawn), drawn)
+
+
+def permutation_p(scores: Floats, draws: Floats32) -> Floats:
+    """p [metrics, metrics] of scores and what chance makes of their differences [draws, pairs]."""
+    first, second = np.triu_indices(len(scores), k=1)
+    observed = (scores[first] - scores[second]).astype(np.float32)
+    slack = np.float32(1e-6)  # the draws are rounded to float32; what is equal but for that is a tie
+    p = np.ones((len(scores), len(scores)))
+    p[first, second] = (draws >= observed - slack).mean(axis=0)
+    p[second, first] = (-draws >= -observed - slack).mean(axis=0)
+    return p
+
+
+def combine(comparisons: Sequence[Comparison], weights: Floats | None = None) -> Comparison:
+    """The (weighted) mean of several statistics or language pairs: of scores, and of what chance makes of them.
+
+    Only metrics that all of them have.
+    """
+    names = [name for name in comparisons[0].names if all(name in one.names for one in comparisons)]
+    scores, drawn = [], []
+    for one in comparisons:
+        places = [one.names.index(name) for name in names]
+        scores.append(one.scores[places])
+        drawn.append(_of_pairs(one, places))
+    mean = np.average(scores, axis=0, weights=weights)
+    chance = np.average(drawn, axis=0, weights=weights).astype(np.float32)
+    return Comparison(tuple(names), mean, permutation_p(mean, chance), chance)
+
+
+def _of_pairs(comparison: Comparison, places: Sequence[int]) -> Floats32:
+    """The draws of pairs of these metrics, in this order."""
+    many = len(comparison.names)
+    number = np.zeros((many, many), np.int64)
+    first, second = np.triu_indices(many, k=1)
+    number[first, second] = number[second, first] = np.arange(len(first))
+    a, b = (np.array(places, np.int64)[side] for side in np.triu_indices(len(places), k=1))
+    return np.asarray(comparison.draws[:, number[a, b]] * np.where(a < b, 1, -1).astype(np.float32))
+
+
+def _sign_tests(gold: Gold, metrics: Sequence[Scores], statistic: str, *, draws: int, seed: int) -> Comparison:
+    from scipy.special import bdtrc
+
+    rows, scores, names = [], [], []
+    for one in metrics:
+        if one.segments is None:
+            continue
+        found = measure(gold, one, [statistic])
+        if found[statistic] is None:
+            continue
+        differences = gold.metric_differences(one)
+        rows.append(_right(gold, differences, statistic, found.get("epsilon") or 0.0))
+        scores.append(found[statistic])
+        names.append(one.name)
+    groups = _groups(gold, statistic)
+    many = len(rows)
+    first, second = np.triu_indices(many, k=1)
+    random = np.random.default_rng(seed)
+    p = np.ones((many, many))
+    drawn = np.zeros((draws, len(first)), np.float32)
+    ahead = [_wins(rows, cells) for cells, _ in groups] if many else []
+    for wins, (_, weight) in zip(ahead, groups, strict=True):
+        # What each metric wins of the pairs they disagree on is binomial; the difference is twice that, less all.
+        disagreed = wins[first, second] + wins[second, first]
+        drawn += (weight * (2 * random.binomial(disagreed, 0.5, (draws, len(first))) - disagreed)).astype(np.float32)
+    values = np.array(scores, np.float64)
+    if len(groups) == 1 and many:
+        (wins,) = ahead
+        p = np.where(wins > 0, bdtrc(np.maximum(wins, 1) - 1, wins + wins.T, 0.5), 1.0)
+        np.fill_diagonal(p, 1.0)
+    elif many:
+        p = permutation_p(values, drawn)
+    return Comparison(tuple(names), values, p, drawn)
+
+
+def _right(gold: Gold, differences: Floats, statistic: str, epsilon: float) -> NDArray[np.bool_]:
+    """[pairs, segments]: whether the metric is right, as the statistic understands it."""
+    same = np.sign(differences) * np.sign(gold.differences) > 0
+    if statistic == "kendall":
+        return np.asarray(same)
+    called_ties = np.abs(differences) <= epsilon
+    return np.asarray((same & ~called_ties) | (called_ties & (gold.differences == 0)))
+
+
+def _groups(gold: Gold, statistic: str) -> list[tuple[NDArray[np.bool_], float]]:
+    """Cells [pairs, segments] that weigh the same, and what one more right cell adds to the statistic."""
+    if statistic == "kendall":
+        decided = gold.paired & (gold.differences != 0)
+        return [(decided, 2.0 / max(int(decided.sum()), 1))]
+    weights = [weight for weight in np.unique(gold.pair_weight) if weight > 0]
+    return [(gold.paired & (gold.pair_weight == weight), float(weight)) for weight in weights]
+
+
+def _wins(rows: Sequence[NDArray[np.bool_]], cells: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """[metrics, metrics]: how many of these cells the first has right and the second wrong."""
+    right: NDArray[Any] = np.array([row[cells] for row in rows], np.float32 if cells.sum() < 2**24 else np.float64)
+    both = np.rint(right @ right.T).astype(np.int64)
+    return np.asarray(both.diagonal()[:, None] - both)

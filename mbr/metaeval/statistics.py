@@ -1,0 +1,254 @@
+"""How well do a metric's scores agree with people's? The statistics of WMT, fast, with the official toolkit's digits.
+
+`Gold` holds what depends on the human scores only; each statistic is then a few passes over a metric's matrix.
+
+| statistic | asks | over |
+| --- | --- | --- |
+| `spa` | are systems told apart as surely as by people? | pairs of systems |
+| `acc_eq` | which of two translations is better, or are they equal? | pairs of one segment, ties calibrated |
+| `pdp` | and by how much? | differences of one segment, all segments together |
+| `segment_pearson` | the same, each segment by itself | mean over segments |
+| `global_pearson` | how good is a translation? | all translations |
+| `kendall` | which is better, where people see a difference? | pairs of one segment |
+| `pairwise_accuracy`, `system_pearson` | which system is better, and by how much? | systems |
+
+    >>> gold = Gold(np.array([[1.0, 2.0], [3.0, 2.5], [5.0, 2.0]]))
+    >>> metric = Scores("m", np.array([[0.1, 0.2], [0.2, 0.4], [0.3, 0.2]]))
+    >>> round(measure(gold, metric)["pdp"], 6)
+    0.897085
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mbr.metaeval.spa import Floats32, pair_p_values, sign_vectors, spa
+from mbr.metaeval.values import Floats, Scores
+from pear.ties import calibrate
+
+STATISTICS = (
+    "spa",
+    "acc_eq",
+    "pdp",
+    "segment_pearson",
+    "global_pearson",
+    "kendall",
+    "pairwise_accuracy",
+    "system_pearson",
+)
+OF_SYSTEMS = ("pairwise_accuracy", "system_pearson")  # need no scores of segments
+
+
+class Gold:
+    """Human scores [systems, segments], NaN where there are none, made ready for many metrics."""
+
+    def __init__(
+        self, scores: Floats, systems: Floats | None = None, *, draws: int = 1000, symmetric: bool = False
+    ) -> None:
+        self.human = Scores("gold", scores, systems)
+        self.scores = scores
+        self.draws, self.symmetric = draws, symmetric
+        self.valid = ~np.isnan(scores)
+        self.complete = bool(self.valid.all())
+        self.counts = self.valid.sum(axis=0)  # [segments]
+        self.first, self.second = np.triu_indices(len(scores), k=1)
+
+    @cached_property
+    def differences(self) -> Floats:
+        """[pairs of systems, segments]; NaN where one of the two has no score."""
+        return np.asarray(self.scores[self.first] - self.scores[self.second])
+
+    @cached_property
+    def paired(self) -> NDArray[np.bool_]:
+        """[pairs, segments]: whether both were scored."""
+        return np.asarray(self.valid[self.first] & self.valid[self.second])
+
+    @cached_property
+    def pair_weight(self) -> Floats:
+        """[segments]: what a pair of a segment counts, so that each segment with a pair counts the same; sum 1."""
+        pairs = self.counts * (self.counts - 1) // 2
+        return np.where(pairs > 0, 1.0 / np.maximum(pairs, 1), 0.0) / max(int((pairs > 0).sum()), 1)
+
+    @cached_property
+    def centred(self) -> Floats:
+        """[systems, segments], the mean of each segment taken off; 0 where there is no score."""
+        return centre(self.scores, self.valid, self.counts)
+
+    @cached_property
+    def shared(self) -> NDArray[np.int64]:
+        """The segments in which every system has a score."""
+        return np.flatnonzero(self.valid.all(axis=0))
+
+    @cached_property
+    def signs(self) -> Floats32:
+        return sign_vectors(len(self.shared), self.draws)
+
+    @cached_property
+    def p_values(self) -> Floats:
+        """Of SPA, by people."""
+        return pair_p_values(self.scores[:, self.shared], signs=self.signs, symmetric=self.symmetric)
+
+    def metric_differences(self, metric: Scores) -> Floats:
+        """[pairs of systems, segments]"""
+        if metric.differences is not None:
+            return np.asarray(metric.differences[self.first, self.second])
+        assert metric.segments is not None
+        return np.asarray(metric.segments[self.first] - metric.segments[self.second])
+
+    def metric_p_values(self, metric: Scores) -> Floats:
+        return pair_p_values(metric.columns(self.shared), signs=self.signs, symmetric=self.symmetric)
+
+
+def measure(gold: Gold, metric: Scores, statistics: Sequence[str] = STATISTICS) -> dict[str, float | None]:
+    """All these statistics of a metric, and `epsilon` beside `acc_eq`; None where one is not defined.
+
+    It is not where a metric has no scores of segments, where fewer than two systems are compared, or where no segment
+    has what the statistic compares.
+    """
+    found: dict[str, float | None] = {}
+    known = metric.segments is not None
+    differences = gold.metric_differences(metric) if known and {"acc_eq", "kendall"} & set(statistics) else None
+    for name in statistics:
+        value: float | None = None
+        if name == "acc_eq":
+            value, epsilon = (None, None) if differences is None else acc_eq(gold, differences)
+            found["acc_eq"], found["epsilon"] = value, epsilon
+            continue
+        if name == "kendall":
+            value = None if differences is None else kendall(gold, differences)
+        elif name == "pairwise_accuracy":
+            value = pairwise_accuracy(gold, metric)
+        elif name == "system_pearson":
+            value = system_pearson(gold, metric)
+        elif known:
+            value = _OF_SEGMENTS[name](gold, metric)
+        found[name] = value
+    return found
+
+
+def acc_eq(gold: Gold, differences: Floats) -> tuple[float | None, float | None]:
+    """acc_eq* of a metric's differences [pairs, segments], and its threshold: the mean over segments. O(P log P)."""
+    if not gold.paired.any():
+        return None, None
+    size = np.abs(differences)
+    ordered = np.sign(differences) * np.sign(gold.differences) > 0
+    tied = gold.differences == 0
+    if gold.complete:
+        right, epsilon = calibrate(size[ordered], size[tied])
+        return right / differences.size, epsilon
+    weight = np.broadcast_to(gold.pair_weight, size.shape)
+    return calibrate(size[ordered], size[tied], weight[ordered], weight[tied])
+
+
+def kendall(gold: Gold, differences: Floats) -> float | None:
+    """(concordant - discordant) / (both), over pairs that people order; a metric's tie is discordant (Ma et al. 2019)."""
+    decided = gold.paired & (gold.differences != 0)
+    count = int(decided.sum())
+    if not count:
+        return None
+    concordant = int((np.sign(differences) * np.sign(gold.differences) > 0).sum())
+    return (2 * concordant - count) / count
+
+
+def pdp(gold: Gold, metric: Scores) -> float | None:
+    """Pairwise difference Pearson: of all differences within segments, in both orders. O(N M).
+
+    Sums over the pairs of a segment are n times those of its centred scores; 0 if one side has no differences.
+    """
+    if not gold.paired.any():
+        return None
+    xy, xx, yy = _within(gold, metric)
+    return _ratio(xy.sum(), xx.sum() * yy.sum())
+
+
+def segment_pearson(gold: Gold, metric: Scores) -> float | None:
+    """Mean of the Pearson correlations of segments; those in which people or the metric are constant drop out."""
+    xy, xx, yy = _within(gold, metric)
+    varied = (xx > 0) & (yy > 0)
+    if not gold.paired.any():
+        return None
+    return float((xy[varied] / np.sqrt(xx[varied] * yy[varied])).mean()) if varied.any() else 0.0
+
+
+def global_pearson(gold: Gold, metric: Scores) -> float | None:
+    """Of all annotated translations. A pairwise metric, which knows no level of a segment, counts by its row means."""
+    assert metric.segments is not None
+    if int(gold.valid.sum()) < 2:
+        return None
+    return pearson(metric.segments[gold.valid], gold.scores[gold.valid])
+
+
+def soft_pairwise_accuracy(gold: Gold, metric: Scores) -> float | None:
+    """SPA over the segments that every system has; the order of the rows is that of the systems."""
+    if len(gold.first) == 0 or len(gold.shared) == 0:
+        return None
+    return spa(gold.p_values, gold.metric_p_values(metric))
+
+
+def pairwise_accuracy(gold: Gold, metric: Scores) -> float | None:
+    """How often the sign of the difference of two systems is that of people's."""
+    if len(gold.first) == 0:
+        return None
+    return float(np.mean(system_signs(gold, metric) == system_signs(gold, gold.human)))
+
+
+def system_signs(gold: Gold, scores: Scores) -> Floats:
+    """[pairs of systems]: 1 if the first is better, -1 if the second is, 0 if neither."""
+    if scores.differences is not None and scores.systems is None:
+        return np.asarray(np.sign(gold.metric_differences(scores).sum(axis=1)))
+    values = scores.system_scores()
+    return np.asarray(np.sign(values[gold.first] - values[gold.second]))
+
+
+def system_pearson(gold: Gold, metric: Scores) -> float | None:
+    if len(gold.first) == 0:
+        return None
+    return pearson(metric.system_scores(), gold.human.system_scores())
+
+
+def pearson(x: Floats, y: Floats) -> float:
+    """0 if one is constant; taking off the first value before the mean makes that exact."""
+    x, y = x - x[0], y - y[0]
+    x, y = x - x.mean(), y - y.mean()
+    return _ratio((x * y).sum(), (x * x).sum() * (y * y).sum())
+
+
+def centre(values: Floats, valid: NDArray[np.bool_], counts: NDArray[np.int64]) -> Floats:
+    """Take off each segment's mean over valid systems; what is not valid becomes 0.
+
+    First a pivot, the first valid system, is taken off, so that a constant segment is exactly 0.
+    """
+    if not values.size:
+        return values
+    pivot = values[valid.argmax(axis=0), np.arange(values.shape[1])]
+    moved = np.where(valid, values - pivot, 0.0)
+    mean = moved.sum(axis=0) / np.maximum(counts, 1)
+    return np.where(valid, moved - mean, 0.0)
+
+
+def _within(gold: Gold, metric: Scores) -> tuple[Floats, Floats, Floats]:
+    """For each segment the sums over its pairs, in one order, of products metric x gold, metric squared, gold squared."""
+    yy = gold.counts * (gold.centred**2).sum(axis=0)
+    if metric.differences is not None:
+        x = np.where(gold.paired, gold.metric_differences(metric), 0.0)
+        y = np.where(gold.paired, gold.differences, 0.0)
+        return (x * y).sum(axis=0), (x * x).sum(axis=0), yy
+    assert metric.segments is not None
+    x = centre(metric.segments, gold.valid, gold.counts)
+    return gold.counts * (x * gold.centred).sum(axis=0), gold.counts * (x * x).sum(axis=0), yy
+
+
+def _ratio(above: float, squared: float) -> float:
+    return float(above / np.sqrt(squared)) if squared > 0 else 0.0
+
+
+_OF_SEGMENTS = {
+    "spa": soft_pairwise_accuracy,
+    "pdp": pdp,
+    "segment_pearson": segment_pearson,
+    "global_pearson": global_pearson,
+}
