@@ -16,6 +16,7 @@ COMMANDS = {
     "mbr-decode": "mbr.cli.decode",
     "mbr-generate": "candidates.cli",
     "mbr-evaluate": "mbr.cli.evaluate",
+    "mbr-metaeval": "mbr.cli.metaeval.command",
     "mbr-doctor": "mbr.cli.doctor",
     "pear-score": "pear.cli.score",
     "pear-train": "pear.cli.train",
@@ -37,6 +38,7 @@ def start(command: str) -> None:
 mbr_decode = partial(start, "mbr-decode")
 mbr_generate = partial(start, "mbr-generate")
 mbr_evaluate = partial(start, "mbr-evaluate")
+mbr_metaeval = partial(start, "mbr-metaeval")
 mbr_doctor = partial(start, "mbr-doctor")
 pear_score = partial(start, "pear-score")
 pear_train = partial(start, "pear-train")

@@ -1,4 +1,4 @@
-"""Pairwise accuracy with calibrated ties (acc_eq*, Deutsch et al. 2023): the search that training and meta-evaluation share.
+"""Pairwise accuracy with calibrated ties (acc_eq*, Deutsch et al. 2023): the search for the best threshold.
 
 A pair of translations is right if the metric orders it as people do, or calls it a tie where people do. A metric's tie
 is a difference of at most eps, and eps is chosen to get most pairs right. Raising eps wins pairs that people call ties

@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "mbr": {"candidates", "pear", "mbr"},
 }
 MBR_LAYERS = [
+    "drawing",
     "matrix",
     "signature",
     "decide",
@@ -34,6 +35,7 @@ MBR_LAYERS = [
     "pipeline",
     "api",
     "evaluate",
+    "metaeval",
     "estimate",
     "cli",
 ]

@@ -287,7 +287,8 @@ def _run(
 def _write(done: Evaluation, options: argparse.Namespace) -> None:
     from candidates.config import save_config
     from candidates.text import atomic_output
-    from mbr.cli.tables import WIDTH, render, segment_lines
+    from mbr.cli.layout import WIDTH
+    from mbr.cli.tables import render, segment_lines
     from mbr.evaluate.evaluation import reason_of
 
     # The terminal's width, or $COLUMNS.

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import textwrap
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mbr.cli.layout import WIDTH, short_name, side_by_side, tsv
 from mbr.evaluate.checks import FLAGS
 from mbr.evaluate.evaluation import Evaluation, JudgeResult, SystemScore, reason_of
 
-WIDTH = 110  # of a table that no terminal shows
-LONGEST_NAME = 28
 LEXICAL_FAMILY = "lexical"
 SIGNIFICANT, FLATTERED = "†", "*"
 TSV_HEADER = (
@@ -98,13 +96,7 @@ def _tsv(evaluation: Evaluation) -> str:
             score = judge.scores.get(name)
             cells = [getattr(score, field, None) for field in TSV_HEADER[2:-1]]
             rows.append((name, judge.label, *cells, None if judge.error is None else reason_of(judge.error)))
-    return "".join("\t".join(_tsv_cell(cell) for cell in row) + "\n" for row in rows)
-
-
-def _tsv_cell(cell: Any) -> str:
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    return "" if cell is None else " ".join(str(cell).split())
+    return tsv(rows)
 
 
 def _table(evaluation: Evaluation, width: int) -> str:
@@ -120,28 +112,13 @@ def _table(evaluation: Evaluation, width: int) -> str:
 def _score_tables(evaluation: Evaluation, width: int) -> str:
     """Systems as rows, judges as columns."""
     ranking = evaluation.ranking()
-    names = ["system", *(_name(name) + (" (baseline)" if name == evaluation.baseline else "") for name in ranking)]
-    return _side_by_side(names, [_column(judge, ranking) for judge in evaluation.judges], width)
-
-
-def _side_by_side(names: Sequence[str], columns: Sequence[Sequence[str]], width: int) -> str:
-    """As many columns beside the names as fit in the width, the others in tables below."""
-    longest = max(map(display_width, names))
-    blocks: list[list[Sequence[str]]] = []
-    used = width
-    for column in columns:
-        wide = max(map(display_width, column))
-        if used + 2 + wide > width:
-            blocks.append([[name + " " * (longest - display_width(name)) for name in names]])
-            used = longest
-        blocks[-1].append([" " * (wide - display_width(cell)) + cell for cell in column])
-        used += 2 + wide
-    return "\n".join(_lines(block) for block in blocks)
+    names = ["system", *(short_name(name) + (" (baseline)" if name == evaluation.baseline else "") for name in ranking)]
+    return side_by_side(names, [_column(judge, ranking) for judge in evaluation.judges], width)
 
 
 def _column(judge: JudgeResult, ranking: Sequence[str]) -> list[str]:
     """The cells of one judge, numbers under numbers and all of one width."""
-    head = _name(judge.label, 24) + (" ↓" if judge.lower_is_better else "")
+    head = short_name(judge.label, 24) + (" ↓" if judge.lower_is_better else "")
     if judge.error is not None:
         cells = ["failed"] * len(ranking)
     else:
@@ -161,11 +138,6 @@ def _column(judge: JudgeResult, ranking: Sequence[str]) -> list[str]:
 
 def _half(score: SystemScore) -> float | None:
     return None if score.low is None or score.high is None else (score.high - score.low) / 2
-
-
-def _lines(columns: Sequence[Sequence[str]]) -> str:
-    rows = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-    return "\n".join([rows[0], "-" * max(map(display_width, rows)), *rows[1:]]) + "\n"
 
 
 def _legend(evaluation: Evaluation, width: int) -> str:
@@ -205,31 +177,11 @@ def _check_table(evaluation: Evaluation, width: int) -> str:
     for judge in evaluation.judges:
         counts = [int(judge.truncated[name].sum()) for name in ranking] if judge.error is None else []
         if any(counts):
-            columns.append([f"too long for {_name(judge.label, 24)}", *map(str, counts)])
-    return _side_by_side(["outputs to look at", *map(_name, ranking)], columns, width)
+            columns.append([f"too long for {short_name(judge.label, 24)}", *map(str, counts)])
+    return side_by_side(["outputs to look at", *map(short_name, ranking)], columns, width)
 
 
 def _identities(evaluation: Evaluation) -> str:
     judges = [judge for judge in evaluation.judges if judge.identity]
     width = max((len(judge.label) for judge in judges), default=0)
     return "".join(f"{judge.label.ljust(width)}  {judge.identity}\n" for judge in judges)
-
-
-def _name(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name that fits, with its middle left out if need be."""
-    if display_width(name) <= longest:
-        return name
-    head, tail = name, name
-    while display_width(head) > longest // 2:
-        head = head[:-1]
-    while display_width(tail) > longest - longest // 2 - 1:
-        tail = tail[1:]
-    return f"{head}…{tail}"
-
-
-def display_width(text: str) -> int:
-    """Columns that a terminal gives a text: two to wide characters, none to marks on others."""
-    return sum(
-        0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )

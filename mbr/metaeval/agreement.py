@@ -135,7 +135,6 @@ def _table(
     sanity: bool,
     progress: Callable[[str], Progress],
 ) -> Table:
-    controls = replace(scores, metrics=tuple(sanity_rows(scores, seed)) if sanity else ()).annotated_only().metrics
     scores = scores.annotated_only()
     gold = Gold(scores.gold, scores.human.systems, symmetric=symmetric)
     rows = [_row(gold, metric, statistics) for metric in scores.metrics]
@@ -150,7 +149,7 @@ def _table(
             told = progress(f"{scores.lp or scores.name} {name}")
             comparisons[name] = compare_metrics(gold, scores.metrics, name, draws=draws, seed=seed, progress=told)
         comparisons = _with_average(comparisons)
-    added = [_row(gold, metric, statistics) for metric in controls]
+    added = [_row(gold, metric, statistics) for metric in sanity_rows(scores, seed)] if sanity else []
     return Table(
         test_set=scores.name,
         lps=(scores.lp,),
@@ -217,7 +216,8 @@ def _mean_table(tables: Sequence[Table]) -> Table:
         values = {
             name: _mean([one.values.get(name) for one in same if one is not None], pairs, name) for name in row.values
         }
-        reference = row.reference if all(one is not None and one.reference == row.reference for one in same) else None
+        compared = dict.fromkeys(one.reference for one in same if one is not None and one.reference is not None)
+        reference = "+".join(compared) or None
         mean = Row(row.metric, row.kind, reference, values, constant=row.constant)
         (added if row.kind == "sanity" else rows).append(mean)
     if not rows:

@@ -107,6 +107,7 @@ def read_folder(
         metrics=(*others, *found),
         texts=_texts(files, systems, standard),
         reference=standard,
+        dropped=tuple(sorted({*gold, *files.references} - set(systems))),
         notes=(*notes, *more),
     )
 

@@ -1,4 +1,4 @@
-"""How large can the difference of two metrics be by chance? Permutations of their scores (PERM-BOTH, Deutsch et al. 2021).
+"""How large can the difference of two metrics be by chance? Permutations (PERM-BOTH, Deutsch et al. 2021).
 
 If two metrics were equally good, it would not matter whose score a translation gets. So both metrics are standardised
 over all annotated translations, each translation's two scores change hands with probability 1/2, and the statistic of
@@ -190,7 +190,7 @@ def _masks(shape: tuple[int, ...], draws: int, seed: int) -> Iterator[NDArray[np
 
 
 def _segment_sums(mask: NDArray[np.bool_], by_segment: Floats) -> Floats:
-    """[block, features, segments]: sums over systems where the mask is set, of features [segments, systems, features]."""
+    """[block, features, segments]: sums over masked systems of features [segments, systems, features]."""
     drawn = np.ascontiguousarray(mask.transpose(2, 0, 1)).astype(np.float64) @ by_segment  # [segments, block, features]
     return np.ascontiguousarray(drawn.transpose(1, 2, 0))
 

@@ -2,8 +2,8 @@
 
 `constant` knows nothing (its acc_eq* is the share of ties), `random` is noise, `length` counts the characters of a
 translation, `source-only` those of the source, so that it cannot tell two translations of one segment apart. Where
-such a row does well, the test set asks too little: on WMT23 en-de three systems drop text, and length alone has a PDP of
-.409; without them it has -.090.
+such a row does well, the test set asks too little: on WMT23 en-de three systems drop text, and length alone has a PDP
+of .409; without them it has -.090.
 """
 
 from __future__ import annotations

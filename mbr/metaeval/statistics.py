@@ -40,6 +40,16 @@ STATISTICS = (
     "pairwise_accuracy",
     "system_pearson",
 )
+LABELS = {
+    "spa": "SPA",
+    "acc_eq": "acc_eq*",
+    "pdp": "PDP",
+    "segment_pearson": "segment-wise Pearson",
+    "global_pearson": "global Pearson",
+    "kendall": "Kendall",
+    "pairwise_accuracy": "pairwise accuracy",
+    "system_pearson": "system Pearson",
+}
 OF_SYSTEMS = ("pairwise_accuracy", "system_pearson")  # need no scores of segments
 
 
@@ -145,7 +155,7 @@ def acc_eq(gold: Gold, differences: Floats) -> tuple[float | None, float | None]
 
 
 def kendall(gold: Gold, differences: Floats) -> float | None:
-    """(concordant - discordant) / (both), over pairs that people order; a metric's tie is discordant (Ma et al. 2019)."""
+    """(concordant - discordant) / both, over pairs that people order; a metric's tie is discordant (Ma et al. 2019)."""
     decided = gold.paired & (gold.differences != 0)
     count = int(decided.sum())
     if not count:
@@ -231,7 +241,7 @@ def centre(values: Floats, valid: NDArray[np.bool_], counts: NDArray[np.int64]) 
 
 
 def _within(gold: Gold, metric: Scores) -> tuple[Floats, Floats, Floats]:
-    """For each segment the sums over its pairs, in one order, of products metric x gold, metric squared, gold squared."""
+    """For each segment the sums over its pairs of metric x gold, metric squared and gold squared."""
     yy = gold.counts * (gold.centred**2).sum(axis=0)
     if metric.differences is not None:
         x = np.where(gold.paired, gold.metric_differences(metric), 0.0)

@@ -55,6 +55,7 @@ def read_study(path: str | Path, human: str, *, metrics: Sequence[str] | None = 
     systems = tuple(sorted({system for system, _ in scored}))
     if not systems:
         raise InputError(f"{path}: the column {human!r} has no score")
+    others = tuple(sorted({system for system, _ in cells[human]} - set(systems)))
     segments = _in_order({segment for _, segment in cells[human]})
     every = {column: _matrix(cells[column], systems, segments) for column in (human, *chosen)}
     return ScoreSet(
@@ -64,7 +65,8 @@ def read_study(path: str | Path, human: str, *, metrics: Sequence[str] | None = 
         systems=systems,
         segments=tuple(segments),
         metrics=tuple(Scores(column, every[column]) for column in chosen),
-        notes=_unscored(cells[human], systems),
+        dropped=others,
+        notes=(f"without a human score, and not among the systems: {', '.join(others)}",) if others else (),
     )
 
 
@@ -83,7 +85,7 @@ def read_own(name: str, path: str | Path, known: ScoreSet) -> Scores:
         system, tab, score = line.rstrip("\r").partition("\t")
         if not tab or "\t" in score:
             raise InputError(
-                f"{where}: expected system<TAB>score, found {line!r:.60}; a table needs a header with system and segment"
+                f"{where}: expected system<TAB>score, found {line!r:.60}; a table has a header with system and segment"
             )
         scores.setdefault(system, []).append(_score(score, where, "score"))
     rows_of = []
@@ -93,7 +95,8 @@ def read_own(name: str, path: str | Path, known: ScoreSet) -> Scores:
             raise InputError(f"{path}: no score of {system}; expected one of every system that people scored")
         if len(found) != known.gold.shape[1]:
             raise InputError(
-                f"{path}: {len(found)} scores of {system}, but there are {known.gold.shape[1]} segments; expected one each"
+                f"{path}: {len(found)} scores of {system}, but there are {known.gold.shape[1]} segments; "
+                "expected one each"
             )
         rows_of.append(found)
     return Scores(name, np.array(rows_of), kind="own")
@@ -197,8 +200,3 @@ def _in_order(segments: set[str]) -> list[str]:
 def _matrix(cells: dict[tuple[str, str], float], systems: tuple[str, ...], segments: list[str]) -> Floats:
     missing = float("nan")
     return np.array([[cells.get((system, segment), missing) for segment in segments] for system in systems])
-
-
-def _unscored(cells: dict[tuple[str, str], float], systems: tuple[str, ...]) -> tuple[str, ...]:
-    others = sorted({system for system, _ in cells} - set(systems))
-    return (f"without a human score, and not among the systems: {', '.join(others)}",) if others else ()

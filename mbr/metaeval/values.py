@@ -106,6 +106,7 @@ class ScoreSet:
     metrics: tuple[Scores, ...] = ()
     texts: Texts | None = None
     reference: str | None = None  # the name of the one that metrics compare with
+    dropped: tuple[str, ...] = ()  # systems that are known but do not count: references, outliers, without a score
     notes: tuple[str, ...] = field(default=())  # what a user should know: who was left out, and why
 
     @property
@@ -154,8 +155,13 @@ class ScoreSet:
 
     def choose(self, only: Sequence[str] | None = None, without: Sequence[str] = ()) -> ScoreSet:
         """The same with some systems: only these, or all but those. An unknown name is an error."""
+        for name in only or ():
+            if name in self.dropped:
+                raise UsageError(
+                    f"{name!r} is a reference, an outlier, or was not scored by people; it cannot be chosen"
+                )
         for name in (*(only or ()), *without):
-            if name not in self.systems:
+            if name not in (*self.systems, *self.dropped):
                 raise UsageError(f"no system {name!r}; there are {', '.join(self.systems)}")
         kept = [
             place for place, name in enumerate(self.systems) if (only is None or name in only) and name not in without

@@ -13,7 +13,8 @@ import pytest
 
 from candidates.errors import MbrError
 from mbr.cli.evaluate import command
-from mbr.cli.tables import LONGEST_NAME, WIDTH, display_width, render
+from mbr.cli.layout import LONGEST_NAME, WIDTH, display_width
+from mbr.cli.tables import render
 from mbr.evaluate import evaluate
 from mbr.evaluate.judges import JudgeSpec
 from tests.conftest import ROOT, Run, write_jsonl

@@ -1,0 +1,1 @@
+"""mbr-metaeval: one command, one module for each of its tasks."""

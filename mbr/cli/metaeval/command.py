@@ -1,0 +1,41 @@
+"""mbr-metaeval: scores by people and by metrics in; how well they agree out.
+
+Without a task it makes the table of agreement; a first word chooses another task. Each task has options of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from candidates.console import Console
+from candidates.errors import UsageError
+
+TASKS = {
+    "agreement": "how well metrics agree with people (the default)",
+    "parity": "people among the metrics: SPA and acc_eq* of several human columns",
+    "correlation": "which metrics say the same: a matrix and a heat map",
+    "noise": "how far statistics fall when human scores are disturbed, with a plot",
+    "oracle": "what statistics reward: metrics that see one kind of MQM error",
+    "anchors": "whether a pairwise metric needs a human reference as its anchor",
+    "post-edits": "how often a metric scores a post-edit above what it corrects",
+}
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    words = sys.argv[1:] if argv is None else list(argv)
+    task = "agreement"
+    if words and not words[0].startswith("-"):
+        task, *words = words
+        if task not in TASKS:
+            raise UsageError(f"task {task!r} is unknown; expected one of {', '.join(TASKS)}, or options at once")
+    module = import_module(f"mbr.cli.metaeval.{task.replace('-', '_')}")
+
+    from candidates.config import with_config
+
+    parser = module.parser()
+    options = parser.parse_args(with_config(parser, words))
+    console = Console("mbr-metaeval", quiet=options.quiet, log_format=options.log_format)
+    code: int = module.run(options, console)
+    return code

@@ -1,0 +1,98 @@
+"""Task noise: how robust are statistics?"""
+
+from __future__ import annotations
+
+import argparse
+
+from candidates.console import Console, Parser
+from mbr.cli.metaeval.options import (
+    add_data_options,
+    add_output_options,
+    add_system_options,
+    check_files,
+    check_positive,
+    read_sets,
+    task_parser,
+)
+
+QUICK_START = """\
+  mbr-metaeval noise --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --plot noise.svg
+  mbr-metaeval noise --table scores.tsv --human mqm --statistics pdp,acc-eq,spa --repeats 20 --format json"""
+
+
+def parser() -> Parser:
+    p = task_parser(
+        "noise",
+        "How far does each statistic fall from perfect agreement towards that of random scores when human scores are "
+        "compared with themselves after noise was added? (score degradation proportion)",
+        QUICK_START,
+    )
+    add_data_options(p)
+    add_system_options(p)
+    g = p.add_argument_group("study")
+    g.add_argument(
+        "--statistics", default="segment-pearson,global-pearson,acc_eq,pdp", metavar="NAMES", help="with commas"
+    )
+    g.add_argument("--repeats", type=int, default=10, metavar="N", help="of every level, averaged")
+    g.add_argument("--seed", type=int, default=1, help="of the noise")
+    add_output_options(p, plot="draw the curves")
+    return p
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    check_files(options)
+    check_positive(options, "repeats")
+
+    from mbr.cli.metaeval.output import Grid, number, signature, write, write_plot
+    from mbr.metaeval.agreement import parse_statistics
+    from mbr.metaeval.noise import KINDS, noise_study
+    from mbr.metaeval.statistics import LABELS
+
+    statistics = parse_statistics(options.statistics.split(","))
+    (known,) = read_sets(options, console, metrics=False)
+    study = noise_study(known.gold, statistics, repeats=options.repeats, seed=options.seed)
+    where = " ".join(filter(None, (known.name, known.lp)))
+    said = signature(
+        "noise",
+        set=known.name,
+        lp=known.lp,
+        human=known.human.name,
+        systems=len(known.systems),
+        segments=known.annotated,
+        repeats=study.repeats,
+        seed=study.seed,
+    )
+    grids = []
+    for kind, lines in study.sdp.items():
+        levels = study.levels[kind]
+        grids.append(
+            Grid(
+                corner="statistic" if options.format != "tsv" else f"{kind}",
+                heads=[f"{level:g}" for level in levels],
+                keys=[f"{level:g}" for level in levels],
+                names=[LABELS[name] for name in lines],
+                cells=[list(line) for line in lines.values()],
+                shown=[[number(value) for value in line] for line in lines.values()],
+                title=f"{kind}: {KINDS[kind]}; levels in standard deviations ({study.deviation:.3g})",
+                legend=[] if kind != list(study.sdp)[-1] else ["0: undisturbed, 1: as bad as random scores", said],
+            )
+        )
+    found = {
+        "test_set": known.name,
+        "lp": known.lp,
+        "human": known.human.name,
+        "systems": list(known.systems),
+        "segments": known.annotated,
+        "standard_deviation": study.deviation,
+        "repeats": study.repeats,
+        "seed": study.seed,
+        "signature": said,
+        "noise": {
+            kind: {"levels": list(study.levels[kind]), **{name: list(line) for name, line in lines.items()}}
+            for kind, lines in study.sdp.items()
+        },
+    }
+    if options.plot is not None:
+        write_plot(study.plot(f"{where}, {known.human.name}"), options, console)
+    write(grids, found, options, said)
+    return 0

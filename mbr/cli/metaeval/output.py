@@ -1,0 +1,119 @@
+"""Results of the tasks as a table for people, TSV, LaTeX or JSON; to standard output or a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from candidates.console import Console
+from mbr.cli.layout import WIDTH, short_name, side_by_side, tsv
+
+RULE = "\0"  # a name that stands for a line between rows
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows by name and columns by head; numbers as they are in TSV and JSON, as texts in tables for people."""
+
+    corner: str  # what the rows are
+    heads: Sequence[str]  # for people
+    keys: Sequence[str]  # for programs
+    names: Sequence[str]
+    cells: Sequence[Sequence[Any]]  # raw
+    shown: Sequence[Sequence[str]]  # for people
+    title: str = ""
+    legend: Sequence[str] = field(default=())
+
+
+def render(grids: Sequence[Grid], format: str, width: int, as_json: Any) -> str:
+    if format == "json":
+        return json.dumps(as_json, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    if format == "tsv":
+        return "\n".join(
+            tsv(
+                [
+                    (grid.corner.replace(" ", "_"), *grid.keys),
+                    *((name, *cells) for name, cells in zip(grid.names, grid.cells, strict=True) if name != RULE),
+                ]
+            )
+            for grid in grids
+        )
+    if format == "latex":
+        return "\n".join(map(_latex, grids))
+    return "\n".join(_table(grid, width) for grid in grids)
+
+
+def write(grids: Sequence[Grid], as_json: Any, options: argparse.Namespace, signature: str) -> None:
+    """To where the options say, whole or not at all; beside a file its options are kept."""
+    from candidates.config import save_config
+    from candidates.text import atomic_output
+
+    width = shutil.get_terminal_size((WIDTH, 0)).columns if options.output is None else WIDTH
+    text = render(grids, options.format, width, as_json)
+    if options.output is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    with atomic_output(options.output, force=options.force) as stream:
+        stream.write(text.encode())
+    save_config(Path(options.output), options, signature, 0)
+
+
+def write_plot(svg: str, options: argparse.Namespace, console: Console) -> None:
+    from candidates.text import atomic_output
+
+    with atomic_output(options.plot, force=options.force) as stream:
+        stream.write(svg.encode())
+    console.info(f"drew {options.plot}")
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def signature(task: str, **settings: Any) -> str:
+    """What decides the numbers, in one line."""
+    from mbr import __version__
+
+    known = [f"{key}:{value}" for key, value in settings.items() if value not in (None, "", False)]
+    return "|".join(["METAEVAL", f"task:{task}", *known, f"version:{__version__}"])
+
+
+def _table(grid: Grid, width: int) -> str:
+    rows = [place for place, name in enumerate(grid.names) if name != RULE]
+    names = [grid.corner, *(short_name(grid.names[place]) for place in rows)]
+    columns = [[head, *(grid.shown[place][number] for place in rows)] for number, head in enumerate(grid.heads)]
+    blocks = []
+    for block in side_by_side(names, columns, width).split("\n\n"):
+        lines = block.rstrip("\n").split("\n")
+        for place in (place for place, name in enumerate(grid.names) if name == RULE):
+            lines.insert(2 + place, lines[1])
+        blocks.append("\n".join(lines) + "\n")
+    title = f"{grid.title}\n\n" if grid.title else ""
+    legend = "\n" + "".join(line + "\n" for line in grid.legend) if grid.legend else ""
+    return title + "\n".join(blocks) + legend
+
+
+def _latex(grid: Grid) -> str:
+    """A tabular for the package booktabs."""
+    rows = [
+        "\\begin{tabular}{l" + "r" * len(grid.heads) + "}",
+        "\\toprule",
+        " & ".join(map(_escaped, (grid.corner, *grid.heads))) + " \\\\",
+        "\\midrule",
+    ]
+    for name, cells in zip(grid.names, grid.shown, strict=True):
+        rows.append("\\midrule" if name == RULE else " & ".join(map(_escaped, (name, *cells))) + " \\\\")
+    return "\n".join([f"% {grid.title}", *rows, "\\bottomrule", "\\end{tabular}"]) + "\n"
+
+
+def _escaped(text: str) -> str:
+    marks = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    marks |= {mark: "\\" + mark for mark in "&%$#_{}"}
+    return "".join(marks.get(letter, letter) for letter in text)

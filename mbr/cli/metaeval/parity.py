@@ -1,0 +1,85 @@
+"""Task parity: people among the metrics."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from candidates.console import Console, Parser
+from candidates.errors import UsageError
+from mbr.cli.metaeval.agreement import add_statistics_options, write_table
+from mbr.cli.metaeval.options import (
+    add_data_options,
+    add_metric_options,
+    add_output_options,
+    add_system_options,
+    check_files,
+    check_positive,
+    read_sets,
+    task_parser,
+)
+
+if TYPE_CHECKING:
+    from mbr.metaeval.values import ScoreSet
+
+QUICK_START = """\
+  mbr-metaeval parity --table wmt20.en-de.tsv --human mqm-col1 --humans mqm-col2 mqm-col3 --exclude-systems ref
+  mbr-metaeval parity --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --human mqm --humans da-sqm
+  mbr-metaeval parity --ratings mqm_generalMT.tsv --groups 3"""
+
+
+def parser() -> Parser:
+    p = task_parser(
+        "parity",
+        "Do metrics agree with people as well as people do? One human column is the gold, others are evaluators beside "
+        "the metrics, on the segments that all of them annotated.",
+        QUICK_START,
+    )
+    add_data_options(p)
+    g = p.add_argument_group("people")
+    g.add_argument("--humans", nargs="+", action="extend", metavar="NAME", help="other human scores or columns")
+    g.add_argument(
+        "--ratings",
+        metavar="FILE",
+        help="instead of scores: judgments with raters (Google's MQM tables), from which evaluators with disjoint "
+        "raters are made on as many segments as possible",
+    )
+    g.add_argument("--groups", type=int, metavar="K", help="how many evaluators to make of --ratings (default: 3)")
+    add_metric_options(p)
+    add_system_options(p)
+    add_statistics_options(p, "spa,acc_eq")
+    p.add_argument("--no-significance", action="store_true", help="plain ranks, without tests")
+    add_output_options(p)
+    return p
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    check_files(options)
+    check_positive(options, "draws", "groups", "threads", "batch_tokens")
+    options.significance = not options.no_significance
+
+    from mbr.metaeval.agreement import parse_statistics
+    from mbr.metaeval.parity import human_parity
+
+    parse_statistics(options.statistics.split(","))
+    if options.ratings is not None:
+        known = _rated(options)
+    elif options.groups is not None:
+        raise UsageError("--groups goes with --ratings FILE")
+    else:
+        (known,) = read_sets(options, console, humans=options.humans or [])
+    return write_table(options, console, lambda **settings: human_parity(known, options.humans or [], **settings))
+
+
+def _rated(options: argparse.Namespace) -> ScoreSet:
+    from mbr.metaeval.raters import read_evaluators
+    from pear.data import read_judgments
+    from pear.data.judgments import guess_format
+
+    for name in ("data", "table", "humans", "own", "score", "metrics", "human"):
+        if getattr(options, name):
+            raise UsageError(f"--{name} does not go with --ratings, which makes all its evaluators of one file")
+    format = guess_format(options.ratings)
+    # What was shown side by side does not matter here.
+    judgments = list(read_judgments(options.ratings, "mqm" if format == "sxs" else format, lp=options.lp))
+    return read_evaluators(judgments, options.groups or 3, only=options.systems, without=options.exclude_systems or [])

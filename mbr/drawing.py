@@ -1,0 +1,140 @@
+"""Small pictures as SVG text: line charts in panels, and heat maps. No library, no font but the reader's own.
+
+Colours are told apart by people who do not see red and green alike, and lines by their marks too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+INK, QUIET, GRID, PAPER = "#1b2733", "#51606e", "#d9dfe5", "#ffffff"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+MARKS = ("circle", "square", "diamond", "triangle")
+CHARACTER = 6.4  # width of a letter at 12 pixels, about
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One chart: lines of (x, y) points by name. The x positions are equally far apart and labelled."""
+
+    title: str
+    x_label: str
+    x: Sequence[float]
+    lines: Mapping[str, Sequence[float]]
+
+
+def line_panels(title: str, panels: Sequence[Panel], y_label: str, *, columns: int = 2) -> str:
+    """Charts beside and below each other, with one legend and one scale of y."""
+    width, height, left, top, gap = 330, 200, 52, 116, 78
+    values = [value for panel in panels for line in panel.lines.values() for value in line]
+    low, high = min([0.0, *values]), max([0.0, *values]) or 1.0
+    ticks = _ticks(low, high)
+    low, high = min(low, ticks[0]), max(high, ticks[-1])
+    rows = -(-len(panels) // columns)
+    columns = min(columns, len(panels))
+    total_width = left + columns * (width + gap) - gap // 2
+    total_height = top + rows * (height + gap) - 24
+    parts = [_open(total_width, total_height), _text(20, 30, title, size=16, bold=True)]
+    parts.append(_text(20, 52, y_label, colour=QUIET))
+    names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
+    at = 20.0
+    for number, name in enumerate(names):
+        parts += [_mark(number, at + 6, 74), _text(at + 18, 78, name)]
+        at += 34 + CHARACTER * len(name)
+    for place, panel in enumerate(panels):
+        x0 = left + (place % columns) * (width + gap)
+        y0 = top + (place // columns) * (height + gap)
+
+        def across(number: int, count: int, x0: int = x0) -> float:
+            return x0 + (width * (number + 0.5) / count)
+
+        def down(value: float, y0: int = y0) -> float:
+            return y0 + height * (high - value) / (high - low)
+
+        parts.append(_text(x0, y0 - 8, panel.title, bold=True))
+        for tick in ticks:
+            y = down(tick)
+            parts.append(f'<line x1="{x0}" y1="{y:.1f}" x2="{x0 + width}" y2="{y:.1f}" stroke="{GRID}"/>')
+            parts.append(_text(x0 - 6, y + 4, f"{tick:g}", anchor="end", size=11, colour=QUIET))
+        for number, level in enumerate(panel.x):
+            x = across(number, len(panel.x))
+            parts.append(_text(x, y0 + height + 16, f"{level:g}", anchor="middle", size=11, colour=QUIET))
+        parts.append(_text(x0 + width / 2, y0 + height + 34, panel.x_label, anchor="middle", size=11, colour=QUIET))
+        for name, line in panel.lines.items():
+            number = names.index(name)
+            points = [(across(n, len(panel.x)), down(value)) for n, value in enumerate(line)]
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+            colour = COLOURS[number % len(COLOURS)]
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+            parts += [_mark(number, x, y) for x, y in points]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def heat_map(title: str, names: Sequence[str], values: Sequence[Sequence[float]], note: str = "") -> str:
+    """A square table of numbers from -1 to 1 with their colours: blue above 0, orange below."""
+    cell = 34
+    label = 24 + CHARACTER * max(map(len, names), default=0)
+    top = 74 + CHARACTER * 0.75 * max(map(len, names), default=0)
+    width, height = label + cell * len(names) + 40 + top * 0.5, top + cell * len(names) + 30
+    parts = [_open(width, height), _text(20, 30, title, size=16, bold=True), _text(20, 52, note, colour=QUIET)]
+    for row, name in enumerate(names):
+        y = top + row * cell
+        parts.append(_text(label - 8, y + cell / 2 + 4, name, anchor="end"))
+        x = label + row * cell + cell / 2
+        parts.append(
+            f'<text x="{x:.0f}" y="{top - 8:.0f}" font-size="12" fill="{INK}" '
+            f'transform="rotate(-45 {x:.0f} {top - 8:.0f})">{escape(name)}</text>'
+        )
+        for column, value in enumerate(values[row]):
+            strong = min(abs(value), 1.0)
+            fill = f"hsl({205 if value >= 0 else 28} 75% {97 - 57 * strong:.0f}%)"
+            x = label + column * cell
+            parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{cell - 1}" height="{cell - 1}" fill="{fill}"/>')
+            shown = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.0f}"
+            ink = PAPER if strong > 0.62 else INK
+            parts.append(_text(x + cell / 2 - 0.5, y + cell / 2 + 4, shown, anchor="middle", size=11, colour=ink))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _open(width: float, height: float) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif">\n'
+        f'<rect width="100%" height="100%" fill="{PAPER}"/>'
+    )
+
+
+def _text(
+    x: float, y: float, text: str, *, size: int = 12, anchor: str = "start", colour: str = INK, bold: bool = False
+) -> str:
+    weight = ' font-weight="bold"' if bold else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}"{weight}>'
+        f"{escape(text)}</text>"
+    )
+
+
+def _mark(number: int, x: float, y: float) -> str:
+    colour = COLOURS[number % len(COLOURS)]
+    kind = MARKS[number % len(MARKS)]
+    if kind == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'
+    shape = {
+        "square": ((-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)),
+        "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0)),
+        "triangle": ((0, -5), (5, 4), (-5, 4)),
+    }[kind]
+    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in shape)
+    return f'<polygon points="{points}" fill="{colour}"/>'
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """About five round numbers that span the values."""
+    rough = (high - low) / 5 or 1.0
+    power = 10.0 ** len(str(int(1 / rough))) if rough < 1 else 0.1 ** (len(str(int(rough))) - 1)
+    step = next(one / power for one in (1, 2, 5, 10, 20, 50) if one / power >= rough - 1e-12)
+    first = int(low // step)
+    last = int(-(-high // step))
+    return [round(number * step, 10) for number in range(first, last + 1)]

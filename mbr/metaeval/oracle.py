@@ -1,0 +1,179 @@
+"""What does a statistic reward? Oracle metrics that see one kind of error only (DiIanni and Deutsch 2025, section 5.1).
+
+From MQM annotations, error by error: the gold is minus the penalties of all errors of a translation, the oracle of a
+category minus those of its own errors. How the oracles' agreement goes with the categories' importance (sum of
+penalties), count and mean penalty shows whether a statistic minds what people mind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from candidates.errors import InputError
+from mbr.metaeval.statistics import Gold, measure
+from mbr.metaeval.values import Floats, Scores, ScoreSet
+from pear.data.folders import EvalFolder
+from pear.data.mqm import mqm_weight
+from pear.data.tables import column, lp_from_name, optional, tsv_rows
+
+STATISTICS = ("acc_eq", "pdp")
+NO_ERROR = ("no-error", "no error", "hotw-test", "")
+RATINGS = ".seg.rating"
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Marked errors: for each translation (system, segment) that was looked at, its (category, penalty) by rater."""
+
+    name: str
+    lp: str
+    marked: dict[tuple[str, str], dict[str, list[tuple[str, float]]]]  # (system, segment) -> rater -> errors
+
+    def systems(self) -> tuple[str, ...]:
+        return tuple(sorted({system for system, _ in self.marked}))
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """One category of errors, and how its oracle agrees with people."""
+
+    category: str
+    importance: float
+    count: int
+    weight: float  # importance / count
+    acc_eq: float
+    pdp: float
+
+
+@dataclass(frozen=True)
+class OracleStudy:
+    name: str
+    lp: str
+    systems: tuple[str, ...]
+    segments: int
+    oracles: tuple[Oracle, ...]  # the most important first
+    spearman: dict[str, dict[str, float | None]]  # importance, weight, count -> statistic -> correlation
+
+
+def read_mqm_errors(path: str | Path) -> Errors:
+    """Google's MQM table: a row per marked error, or one "No-error" row."""
+    marked: dict[tuple[str, str], dict[str, list[tuple[str, float]]]] = {}
+    for where, cells in tsv_rows(path):
+        segment = column(cells, ("seg_id", "globalSegId", "docSegId"), where)
+        key = (column(cells, ("system",), where), f"{optional(cells, ('doc',))}:{segment}")
+        category = column(cells, ("category",), where).strip().lower()
+        severity = column(cells, ("severity",), where)
+        errors = marked.setdefault(key, {}).setdefault(optional(cells, ("rater",)), [])
+        if category not in NO_ERROR:
+            errors.append((category, mqm_weight(severity, category, where)))
+    return Errors(Path(path).name, lp_from_name(str(path)), marked)
+
+
+def read_ratings(files: EvalFolder, human: str) -> Errors:
+    """The errors that lie beside human scores of mt-metrics-eval, `<lp>.<human>.seg.rating`: JSON or None by line."""
+    marked: dict[tuple[str, str], dict[str, list[tuple[str, float]]]] = {}
+    for where, system, segment, text in files.entries(files.human_file(human, RATINGS)):
+        if text == "None":
+            continue
+        marked[system, str(segment + 1)] = {"": list(_rating(text, where))}
+    return Errors(f"{files.name} {human}", files.lp, marked)
+
+
+def _rating(text: str, where: str) -> Iterator[tuple[str, float]]:
+    try:
+        errors = json.loads(text)["errors"]
+        for error in errors:
+            category = str(error["category"]).strip().lower()
+            if category not in NO_ERROR:
+                yield category, mqm_weight(str(error["severity"]), category, where)
+    except (ValueError, KeyError, TypeError) as exc:
+        raise InputError(
+            f'{where}: expected {{"errors": [{{"category", "severity"}}, ...]}} or None, found {text!r:.60}'
+        ) from exc
+
+
+def oracle_study(errors: Errors, *, without: Sequence[str] = ()) -> OracleStudy:
+    """Oracles of all categories, over the segments that every system has. Raters of a translation are averaged."""
+    systems = tuple(system for system in errors.systems() if system not in without)
+    segments = _shared(errors, systems)
+    if len(systems) < 2 or not segments:
+        raise InputError(
+            f"{errors.name}: {len(systems)} systems and {len(segments)} segments that all of them have; "
+            "expected at least two systems and a segment; leave out systems with few"
+        )
+    count: dict[str, int] = {}
+    importance: dict[str, float] = {}
+    penalties: dict[str, Floats] = {}
+    for row, system in enumerate(systems):
+        for place, segment in enumerate(segments):
+            raters = errors.marked[system, segment]
+            for category, weight in (error for marks in raters.values() for error in marks):
+                count[category] = count.get(category, 0) + 1
+                importance[category] = importance.get(category, 0.0) + weight
+                matrix = penalties.setdefault(category, np.zeros((len(systems), len(segments))))
+                matrix[row, place] += weight / len(raters)
+    total = np.round(sum(penalties.values(), np.zeros((len(systems), len(segments)))), 9)
+    gold = Gold(-total)
+    found = []
+    for category in sorted(count, key=lambda one: (-importance[one], one)):
+        # Rounded like the gold, so that sums of tenths are equal where they should be.
+        values = measure(gold, Scores(category, -np.round(penalties[category], 9)), STATISTICS)
+        assert values["acc_eq"] is not None
+        assert values["pdp"] is not None
+        found.append(
+            Oracle(
+                category,
+                round(importance[category], 6),
+                count[category],
+                importance[category] / count[category],
+                values["acc_eq"],
+                values["pdp"],
+            )
+        )
+    return OracleStudy(errors.name, errors.lp, systems, len(segments), tuple(found), spearman_table(found))
+
+
+def gold_of(errors: Errors, *, without: Sequence[str] = ()) -> ScoreSet:
+    """The human scores that the errors make, as a score set without metrics."""
+    systems = tuple(system for system in errors.systems() if system not in without)
+    segments = _shared(errors, systems)
+    total = [
+        [
+            -round(sum(w for marks in raters.values() for _, w in marks) / len(raters), 9)
+            for raters in (errors.marked[system, segment] for segment in segments)
+        ]
+        for system in systems
+    ]
+    return ScoreSet(errors.name, errors.lp, Scores("mqm", np.array(total), kind="human"), systems, tuple(segments))
+
+
+def spearman_table(oracles: Sequence[Oracle]) -> dict[str, dict[str, float | None]]:
+    """Rank correlations of what categories are with what their oracles get."""
+    return {
+        name: {
+            statistic: spearman([getattr(one, name) for one in oracles], [getattr(one, statistic) for one in oracles])
+            for statistic in STATISTICS
+        }
+        for name in ("importance", "weight", "count")
+    }
+
+
+def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Ties share the mean of their ranks; None for fewer than two values, or constant ones."""
+    from scipy.stats import rankdata
+
+    a, b = rankdata(x), rankdata(y)
+    a, b = a - a.mean(), b - b.mean()
+    size = float(np.sqrt((a**2).sum() * (b**2).sum()))
+    return float((a * b).sum() / size) if size > 0 else None
+
+
+def _shared(errors: Errors, systems: Sequence[str]) -> list[str]:
+    """The segments that every system has, in the order of the file."""
+    order = dict.fromkeys(segment for _, segment in errors.marked)
+    return [segment for segment in order if all((system, segment) in errors.marked for system in systems)]

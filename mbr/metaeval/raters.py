@@ -1,0 +1,153 @@
+"""Evaluators who share no rater: which raters stand for which evaluator, so that most segments can be kept?
+
+In annotation campaigns several raters judge each segment, but not the same ones everywhere. For k evaluators, raters
+are put into k groups, none into two; a segment counts if every group has one of its raters; as many segments as
+possible are kept (Proietti et al. 2025, appendix A). Segments with the same raters are one case. With few raters every
+grouping is tried, with many it is a mixed integer program (HiGHS, through scipy).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeVar
+
+import numpy as np
+
+from candidates.errors import InputError, UsageError
+from mbr.metaeval.values import Floats, Scores, ScoreSet
+from pear.data.judgments import Judgment
+
+Segment = TypeVar("Segment", bound=Hashable)
+
+MOST_GROUPINGS = 200_000  # to try all of them
+SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Disjoint groups of raters, and how many segments have a rater of each."""
+
+    groups: tuple[frozenset[str], ...]
+    segments: int
+
+
+def disjoint_groups(raters: Mapping[Segment, Set[str]], groups: int) -> tuple[Grouping, list[Segment]]:
+    """The best grouping of the raters of segments, and the segments that it keeps, in their order."""
+    if groups < 2:
+        raise UsageError(f"{groups} groups of raters; expected at least 2: one is the gold, the others are compared")
+    cases = Counter(frozenset(found) for found in raters.values() if len(found) >= groups)
+    everybody = sorted({rater for case in cases for rater in case})
+    if len(everybody) < groups:
+        raise InputError(f"no segment has {groups} raters, so that {groups} evaluators cannot be made of them")
+    if (groups + 1) ** len(everybody) <= MOST_GROUPINGS:
+        best = _tried(cases, everybody, groups)
+    else:
+        best = _solved(cases, everybody, groups)
+    kept = [segment for segment, found in raters.items() if all(found & group for group in best.groups)]
+    return best, kept
+
+
+def read_evaluators(
+    judgments: Sequence[Judgment], groups: int, *, only: Sequence[str] | None = None, without: Sequence[str] = ()
+) -> ScoreSet:
+    """Evaluators from judgments with raters: the first group is the gold, the others are metrics of the kind "human".
+
+    A rater counts for a segment if all systems there were judged by them. Where a group has several raters of a
+    translation, their mean is its score.
+    """
+    scores: dict[tuple[str, str], dict[str, dict[str, list[float]]]] = {}  # segment -> rater -> system -> scores
+    known = {row.system for row in judgments}
+    for name in (*(only or ()), *without):
+        if name not in known:
+            raise UsageError(f"no system {name!r}; there are {', '.join(sorted(known))}")
+    for row in judgments:
+        if row.system not in without and (only is None or row.system in only):
+            by_rater = scores.setdefault((row.document, row.segment), {})
+            by_rater.setdefault(row.rater, {}).setdefault(row.system, []).append(row.score)
+    systems = tuple(sorted({name for found in scores.values() for one in found.values() for name in one}))
+    complete = {
+        segment: {rater for rater, found in by_rater.items() if len(found) == len(systems)}
+        for segment, by_rater in scores.items()
+    }
+    grouping, kept = disjoint_groups(complete, groups)
+
+    def matrix(group: frozenset[str]) -> Floats:
+        return np.array(
+            [
+                [
+                    np.mean([np.mean(scores[segment][rater][system]) for rater in complete[segment] & group])
+                    for segment in kept
+                ]
+                for system in systems
+            ]
+        )
+
+    order = sorted(grouping.groups, key=lambda group: sorted(group))
+    evaluators = [Scores("+".join(sorted(group)), matrix(group), kind="human") for group in order]
+    return ScoreSet(
+        name="ratings",
+        lp=judgments[0].lp if judgments else "",
+        human=evaluators[0],
+        systems=systems,
+        segments=tuple(":".join(filter(None, segment)) for segment in kept),
+        metrics=tuple(evaluators[1:]),
+        notes=(
+            f"{len(kept)} of {len(scores)} segments have a rater of each of {groups} disjoint groups: "
+            + "; ".join(one.name for one in evaluators),
+        ),
+    )
+
+
+def _tried(cases: Counter[frozenset[str]], everybody: Sequence[str], groups: int) -> Grouping:
+    """Every rater in one of the groups or in none; of equally good groupings the first."""
+    best = Grouping(tuple(frozenset() for _ in range(groups)), -1)
+    for places in product(range(groups + 1), repeat=len(everybody)):
+        made = tuple(
+            frozenset(rater for rater, place in zip(everybody, places, strict=True) if place == g)
+            for g in range(groups)
+        )
+        # Groups that only change places are tried once: they appear in the order of their first raters.
+        firsts = [min(group) if group else "" for group in made]
+        if "" in firsts or firsts != sorted(firsts):
+            continue
+        kept = sum(count for case, count in cases.items() if all(case & group for group in made))
+        if kept > best.segments:
+            best = Grouping(made, kept)
+    return best
+
+
+def _solved(cases: Counter[frozenset[str]], everybody: Sequence[str], groups: int) -> Grouping:
+    """x[r, g]: rater r is in group g; y[c]: case c is kept, only if for every g some x[r, g] with r in c is 1."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import lil_array
+
+    listed = list(cases.items())
+    members = len(everybody) * groups
+    number = {rater: place for place, rater in enumerate(everybody)}
+    rows = lil_array((len(everybody) + len(listed) * groups, members + len(listed)))
+    upper = np.zeros(rows.shape[0])
+    for rater in range(len(everybody)):
+        rows[rater, rater * groups : (rater + 1) * groups] = 1
+        upper[rater] = 1
+    for place, (case, _) in enumerate(listed):
+        for group in range(groups):
+            row = len(everybody) + place * groups + group
+            rows[row, members + place] = 1
+            for name in case:
+                rows[row, number[name] * groups + group] = -1
+    gain = np.concatenate([np.zeros(members), [-float(count) for _, count in listed]])
+    done = milp(
+        gain,
+        constraints=LinearConstraint(rows.tocsr(), -np.inf, upper),
+        integrality=np.ones(len(gain)),
+        bounds=Bounds(0, 1),
+        options={"time_limit": SECONDS},
+    )
+    if done.x is None:
+        raise InputError(f"no grouping of {len(everybody)} raters was found within {SECONDS:.0f} s: {done.message}")
+    chosen = np.rint(done.x[:members]).reshape(len(everybody), groups) > 0
+    made = tuple(frozenset(rater for rater in everybody if chosen[number[rater], g]) for g in range(groups))
+    return Grouping(made, sum(count for case, count in listed if all(case & group for group in made)))

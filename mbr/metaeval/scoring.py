@@ -1,0 +1,180 @@
+"""Scores by a judge or utility of this package, under its name.
+
+A judge (`chrf`, `xcomet=FOLDER`, see mbr-evaluate --list-judges) scores every output, against the reference if it needs
+one. A utility whose scores are differences (`pear`) is a pairwise metric: every pair of outputs of a segment that
+people annotated is scored in both orders, and every output against the reference. Other utilities score outputs as a
+judge does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from candidates.errors import MbrError, ModelError, UsageError
+from mbr.evaluate import JudgeSpec, evaluate, judge_names, parse_judges
+from mbr.evaluate.cache import Cache
+from mbr.evaluate.judges import LEXICAL
+from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts
+from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility, get_utility, utility_names
+from mbr.utilities import utility_options as options_of
+from mbr.utilities.base import Triple
+
+
+def check_names(words: Sequence[str]) -> None:
+    """Complain of an unknown name before anything is read."""
+    for word in words:
+        name = word.partition("=")[0].strip().lower()
+        if name not in judge_names() and name not in utility_names():
+            known = dict.fromkeys([*judge_names(), *utility_names()])
+            raise UsageError(f"{name!r} is no judge or utility; expected one of {', '.join(known)}")
+
+
+def score_by_name(
+    word: str,
+    scores: ScoreSet,
+    *,
+    options: Mapping[str, Any] | None = None,
+    cache: Cache | None = None,
+    progress: bool = False,
+    tell: Callable[[str], None] = lambda message: None,
+) -> Scores:
+    """What `NAME` or `NAME=MODEL` says of the outputs of a score set; `options` are those of models."""
+    if scores.texts is None:
+        raise UsageError("scoring needs the systems' outputs; there are none beside these scores")
+    name, _, model = word.partition("=")
+    name = name.strip().lower()
+    if name in judge_names():
+        (judge,) = parse_judges([word])
+        return _judged(judge, scores, scores.texts, options=options, cache=cache, progress=progress, tell=tell)
+    given = {key: value for key, value in (options or {}).items() if key in options_of(name)}
+    with get_utility(name, **given, **({"model": model} if model else {})) as utility:
+        utility.progress = progress
+        for note in utility.notes():
+            tell(note)
+        if isinstance(utility, PairUtility) and utility.relation == "antisymmetric":
+            return _pairwise(name, utility, scores, scores.texts)
+        return Scores(name, _singly(utility, scores.texts), kind="own", reference=_compared(utility, scores))
+
+
+def _judged(
+    judge: JudgeSpec,
+    scores: ScoreSet,
+    texts: Texts,
+    *,
+    options: Mapping[str, Any] | None,
+    cache: Cache | None,
+    progress: bool,
+    tell: Callable[[str], None],
+) -> Scores:
+    done = evaluate(
+        dict(zip(scores.systems, texts.outputs, strict=True)),
+        [judge],
+        sources=texts.sources,
+        references=None if texts.reference is None else [texts.reference],
+        draws=0,
+        trials=0,
+        options=options,
+        cache=cache,
+        progress=progress,
+        tell=tell,
+    )
+    (result,) = done.judges
+    if result.error is not None:
+        if isinstance(result.error, (MbrError, MemoryError, OSError)):
+            raise result.error
+        raise ModelError(f"{result.label} failed: {result.error}") from result.error
+    sign = -1.0 if result.lower_is_better else 1.0
+    return Scores(
+        result.label,
+        sign * np.array([result.segments[name] for name in scores.systems]),
+        sign * np.array([result.scores[name].score for name in scores.systems]),
+        kind="own",
+        reference=scores.reference if judge.needs_reference else None,
+    )
+
+
+def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts) -> Scores:
+    systems, segments = scores.gold.shape
+    judged = ~np.isnan(scores.gold)
+    cells: list[tuple[int, int, int]] = []
+    triples: list[Triple] = []
+    anchored: list[tuple[int, int]] = []
+    against: list[Triple] = []
+    for segment in range(segments):
+        present = np.flatnonzero(judged[:, segment]).tolist()
+        source = texts.sources[segment]
+        for i in present:
+            for j in present:
+                if i != j:
+                    cells.append((i, j, segment))
+                    triples.append((source, texts.outputs[i][segment], texts.outputs[j][segment]))
+            if texts.reference is not None:
+                pair = (texts.outputs[i][segment], texts.reference[segment])
+                anchored.append((i, segment))
+                against += [(source, *pair), (source, pair[1], pair[0])]
+    found = utility.score_pairs([*triples, *against]).astype(np.float64)
+    if not np.isfinite(found).all():
+        raise ModelError(f"{name} gave a score that is not a number; try --dtype float32")
+    differences = np.zeros((systems, systems, segments))
+    if cells:
+        differences[tuple(np.array(cells).T)] = found[: len(cells)]
+    to_reference: Floats | None = None
+    if anchored:
+        to_reference = np.zeros((systems, segments))
+        both = found[len(cells) :].reshape(-1, 2)
+        to_reference[tuple(np.array(anchored).T)] = (both[:, 0] - both[:, 1]) / 2
+    return Scores.pairwise(name, differences, to_reference)
+
+
+def metric_by_name(
+    word: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    cache: Cache | None = None,
+    progress: bool = False,
+    tell: Callable[[str], None] = lambda message: None,
+) -> Callable[[Sequence[str], Sequence[str], Sequence[str]], Floats]:
+    """The same as a function of (sources, references, candidates), for texts that are no test set.
+
+    Scores of lexical judges are divided by 100, so that they run from 0 to 1 as those of most learned ones do.
+    """
+
+    def metric(sources: Sequence[str], references: Sequence[str], candidates: Sequence[str]) -> Floats:
+        human = Scores("", np.zeros((1, len(sources))))
+        texts = Texts(sources, [candidates], references)
+        known = ScoreSet("", "", human, ("candidates",), tuple(map(str, range(len(sources)))), texts=texts)
+        found = score_by_name(word, known, options=options, cache=cache, progress=progress, tell=tell)
+        if found.to_reference is not None:
+            return np.asarray(found.to_reference[0])
+        assert found.segments is not None
+        return np.asarray(found.segments[0] / (100.0 if word in LEXICAL else 1.0))
+
+    return metric
+
+
+def _singly(utility: Utility, texts: Texts) -> Floats:
+    """[systems, segments]"""
+    if isinstance(utility, QualityUtility):
+        rows = [(s, text) for outputs in texts.outputs for s, text in zip(texts.sources, outputs, strict=True)]
+        return utility.score_each(rows).astype(np.float64).reshape(len(texts.outputs), -1)
+    if texts.reference is None:
+        raise UsageError(f"{utility.name} needs references, and there are none")
+    if isinstance(utility, PairUtility):
+        triples = [
+            (source, text, reference)
+            for outputs in texts.outputs
+            for source, text, reference in zip(texts.sources, outputs, texts.reference, strict=True)
+        ]
+        return utility.score_pairs(triples).astype(np.float64).reshape(len(texts.outputs), -1)
+    assert isinstance(utility, MatrixUtility)
+    columns = []
+    for place, (source, reference) in enumerate(zip(texts.sources, texts.reference, strict=True)):
+        columns.append(utility.matrix(source, [outputs[place] for outputs in texts.outputs], [reference])[:, 0])
+    return np.array(columns, np.float64).T
+
+
+def _compared(utility: Utility, scores: ScoreSet) -> str | None:
+    return None if isinstance(utility, QualityUtility) else scores.reference
