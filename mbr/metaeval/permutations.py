@@ -16,7 +16,9 @@ a < b row by row. `seed` decides the masks.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,7 @@ from mbr.metaeval.statistics import Gold, system_signs
 from mbr.metaeval.values import Floats, Scores
 
 BLOCK = 64  # draws at once: a multiple of 32, so that blocks do not change what is drawn
+CACHED = 2**20  # numbers whose systems are compared at once: four megabytes, near the processor
 SLACK = 5e-4  # standard deviations: float32 sums that are equal but for this are a tie
 Progress = Callable[[Iterable[int]], Iterable[int]]
 
@@ -130,21 +133,34 @@ def spa_draws(
     vectors = chosen.shape[1]
     full = (z.reshape(-1, segments) @ chosen).reshape(many, systems, vectors)
     expected = np.rint(gold.p_values * vectors).astype(np.int64)  # [pairs of systems]
-    pairs = list(zip(*np.triu_indices(many, k=1), strict=True))
     scale = vectors * max(len(expected), 1)
-    found = np.empty((draws, len(pairs)), np.float32)
-    masks = (mask for block in _masks((systems, segments), draws, seed) for mask in block)
-    one, two = np.empty((2, systems, vectors), np.float32)
-    for draw, mask in zip(progress(range(draws)), masks, strict=True):
+    found = np.empty((draws, many * (many - 1) // 2), np.float32)
+    step = max(CACHED // (systems * vectors), 1)
+
+    def one_draw(mask: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
         drawn = ((z * mask).reshape(-1, segments) @ chosen).reshape(many, systems, vectors)
-        for place, (a, b) in enumerate(pairs):
-            np.subtract(drawn[a], drawn[b], out=two)
-            np.add(full[b], two, out=one)
-            np.subtract(full[a], two, out=two)
-            error_one = np.abs(count_at_most(one, SLACK) - expected).sum()
-            error_two = np.abs(count_at_most(two, SLACK) - expected).sum()
-            found[draw, place] = (error_two - error_one) / scale
+        rest = full - drawn
+        leads = []
+        for a in range(many - 1):
+            for b in range(a + 1, many, step):
+                # the mixtures of a with the next metrics b: drawn_a + rest_b, and the other way round
+                others = slice(b, b + step)
+                one = _spa_errors(drawn[a] + rest[others], expected)
+                two = _spa_errors(drawn[others] + rest[a], expected)
+                leads.append(two - one)
+        return leads
+
+    # numpy lets other threads run while it computes.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = (leads for block in _masks((systems, segments), draws, seed) for leads in pool.map(one_draw, block))
+        for draw, leads in zip(progress(range(draws)), done, strict=True):
+            found[draw] = np.concatenate(leads) / scale
     return found
+
+
+def _spa_errors(values: Floats32, expected: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[mixtures]: how far the counts of their pairs of systems are from people's, of values [mixtures, systems, K]."""
+    return np.asarray(np.abs(count_at_most(values, SLACK) - expected).sum(axis=1))
 
 
 def system_draws(statistic: str, gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: int) -> Floats32:

@@ -86,7 +86,7 @@ def read_evaluators(
         )
 
     order = sorted(grouping.groups, key=lambda group: sorted(group))
-    evaluators = [Scores("+".join(sorted(group)), matrix(group), kind="human") for group in order]
+    evaluators = [Scores(f"raters-{number}", matrix(group), kind="human") for number, group in enumerate(order, 1)]
     return ScoreSet(
         name="ratings",
         lp=judgments[0].lp if judgments else "",
@@ -96,7 +96,7 @@ def read_evaluators(
         metrics=tuple(evaluators[1:]),
         notes=(
             f"{len(kept)} of {len(scores)} segments have a rater of each of {groups} disjoint groups: "
-            + "; ".join(one.name for one in evaluators),
+            + "; ".join(f"raters-{number} is {', '.join(sorted(group))}" for number, group in enumerate(order, 1)),
         ),
     )
 

@@ -38,21 +38,7 @@ def pair_p_values(scores: Scores | Floats, *, signs: Floats32 | None = None, sym
 
     `scores` [systems, segments], or of a pairwise metric, whose differences take the place of x_i - x_j.
     """
-    if isinstance(scores, Scores):
-        if scores.differences is not None:
-            return _of_differences(scores.differences, signs, symmetric)
-        assert scores.segments is not None
-        scores = scores.segments
-    signs = sign_vectors(scores.shape[1]) if signs is None else signs
-    values: NDArray[Any] = scores.astype(np.float64 if symmetric else np.float32)
-    totals = values.sum(axis=1)  # [systems]
-    drawn = np.ascontiguousarray((signs @ values.T).T)  # [systems, draws]
-    found = []
-    for i in range(len(values) - 1):
-        null = drawn[i] - drawn[i + 1 :]
-        observed = (totals[i] - totals[i + 1 :])[:, None]
-        found.append(_share(null, observed, symmetric))
-    return np.concatenate([np.empty(0), *found])
+    return _reached(scores, signs, 0.5 if symmetric else None)
 
 
 def spa(gold: Floats, metric: Floats) -> float:
@@ -61,20 +47,17 @@ def spa(gold: Floats, metric: Floats) -> float:
 
 
 def spa_range(gold: Scores | Floats, metric: Scores | Floats, *, signs: Floats32 | None = None) -> tuple[float, float]:
-    """Between which values the official SPA lies, whatever the order of the systems.
+    """Between which values the official SPA lies, whatever the order of systems and however float32 rounds ties.
 
-    Each pair counts in one of its two orders; the worst and the best order of each pair bound every order of all.
+    A draw that equals the observation counts in one order of a pair and not in the other, or is rounded to either
+    side; the worst and the best of these for each pair bound them all.
     """
-    errors = []
-    for turn in (1.0, -1.0):
-        # p(j, i) is p(i, j) of the negated scores: turning both signs turns the question round.
-        errors.append(
-            np.abs(
-                pair_p_values(_negated(gold, turn), signs=signs) - pair_p_values(_negated(metric, turn), signs=signs)
-            )
-        )
-    both = np.stack(errors)
-    return float(1 - both.max(axis=0).mean()), float(1 - both.min(axis=0).mean())
+    bounds = [
+        [_reached(scores, signs, ties) for ties in (0.0, 1.0)]  # without draws that are equal, and with them
+        for scores in (gold, metric)
+    ]
+    errors = np.stack([np.abs(one - other) for one in bounds[0] for other in bounds[1]])
+    return float(1 - errors.max(axis=0).mean()), float(1 - errors.min(axis=0).mean())
 
 
 def is_constant(scores: Scores) -> bool:
@@ -86,48 +69,54 @@ def is_constant(scores: Scores) -> bool:
 
 
 def count_at_most(values: Floats32, slack: float = 0.0) -> NDArray[np.int64]:
-    """[pairs]: in how many draws values[i] <= values[j] + slack, for i < j, of values [systems, draws].
+    """[..., pairs]: in how many draws values[i] <= values[j] + slack, for i < j, of values [..., systems, draws].
 
     The flags of 8 draws are summed as one 64-bit word, byte beside byte, which no sum of up to 255 words overflows.
     """
-    systems, draws = values.shape
+    *several, systems, draws = values.shape
     words = -(-draws // 8)
-    flags = np.zeros((systems * (systems - 1) // 2, words * 8), np.bool_)
+    flags = np.zeros((*several, systems * (systems - 1) // 2, words * 8), np.bool_)
     begin = 0
     for i in range(systems - 1):
         end = begin + systems - 1 - i
-        np.less_equal(values[i] - np.float32(slack), values[i + 1 :], out=flags[begin:end, :draws])
+        lowered = values[..., i : i + 1, :] - np.float32(slack)
+        np.less_equal(lowered, values[..., i + 1 :, :], out=flags[..., begin:end, :draws])
         begin = end
-    together = flags.view(np.uint64)  # [pairs, words]
-    counts = np.zeros(len(flags), np.int64)
+    together = flags.view(np.uint64)  # [..., pairs, words]
+    counts = np.zeros(flags.shape[:-1], np.int64)
     for start in range(0, words, LANE_WORDS):
-        sums = np.add.reduce(together[:, start : start + LANE_WORDS], axis=1)
-        counts += sums.view(np.uint8).reshape(-1, 8).sum(axis=1, dtype=np.int64)
+        sums = np.add.reduce(together[..., start : start + LANE_WORDS], axis=-1)
+        counts += sums.view(np.uint8).reshape(*counts.shape, 8).sum(axis=-1, dtype=np.int64)
     return counts
 
 
-def _of_differences(differences: Floats, signs: Floats32 | None, symmetric: bool) -> Floats:
-    signs = sign_vectors(differences.shape[2]) if signs is None else signs
-    first, second = np.triu_indices(len(differences), k=1)
-    values: NDArray[Any] = differences[first, second].astype(
-        np.float64 if symmetric else np.float32
-    )  # [pairs, segments]
-    null = (signs @ values.T).T  # [pairs, draws]
-    return _share(null, values.sum(axis=1)[:, None], symmetric)
+def _reached(scores: Scores | Floats, signs: Floats32 | None, ties: float | None) -> Floats:
+    """[pairs]: the share of draws that reach the observation; one that equals it counts `ties`.
 
-
-def _share(null: NDArray[Any], observed: NDArray[Any], symmetric: bool) -> Floats:
-    """Of draws that reach the observation. The official comparison is exact, in float32; mid-p wants true ties."""
-    if not symmetric:
-        return np.asarray((null >= observed).mean(axis=1))
-    slack = TIE * max(float(np.abs(null).max(initial=0.0)), float(np.abs(observed).max(initial=0.0)))
-    return np.asarray(((null > observed + slack).mean(axis=1) + (null >= observed - slack).mean(axis=1)) / 2)
-
-
-def _negated(scores: Scores | Floats, sign: float) -> Floats | Scores:
+    None is the official comparison, exact in float32, which rounds ties to either side.
+    """
+    dtype = np.float32 if ties is None else np.float64
+    if isinstance(scores, Scores) and scores.differences is not None:
+        first, second = np.triu_indices(len(scores.differences), k=1)
+        values: NDArray[Any] = scores.differences[first, second].astype(dtype)  # [pairs, segments]
+        signs = sign_vectors(values.shape[1]) if signs is None else signs
+        return _share((signs @ values.T).T, values.sum(axis=1)[:, None], ties)
     if isinstance(scores, Scores):
-        if scores.differences is not None:
-            return Scores(scores.name, None, differences=sign * scores.differences)
         assert scores.segments is not None
         scores = scores.segments
-    return sign * scores
+    signs = sign_vectors(scores.shape[1]) if signs is None else signs
+    values = scores.astype(dtype)
+    totals = values.sum(axis=1)  # [systems]
+    drawn = np.ascontiguousarray((signs @ values.T).T)  # [systems, draws]
+    found = [
+        _share(drawn[i] - drawn[i + 1 :], (totals[i] - totals[i + 1 :])[:, None], ties) for i in range(len(values) - 1)
+    ]
+    return np.concatenate([np.empty(0), *found])
+
+
+def _share(null: NDArray[Any], observed: NDArray[Any], ties: float | None) -> Floats:
+    if ties is None:
+        return np.asarray((null >= observed).mean(axis=1))
+    slack = TIE * max(float(np.abs(null).max(initial=0.0)), float(np.abs(observed).max(initial=0.0)))
+    above, reached = (null > observed + slack).mean(axis=1), (null >= observed - slack).mean(axis=1)
+    return np.asarray(above + ties * (reached - above))

@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from candidates.console import Console, Parser
@@ -59,19 +60,20 @@ def parser() -> Parser:
     add_data_options(p, several=True)
     add_metric_options(p)
     add_system_options(p)
-    add_statistics_options(p, DEFAULT_STATISTICS)
-    p.add_argument("--significance", action="store_true", help="test all pairs of metrics; ranks become clusters")
+    g = add_statistics_options(p, DEFAULT_STATISTICS)
+    g.add_argument("--significance", action="store_true", help="test all pairs of metrics; ranks become clusters")
     add_output_options(p)
     return p
 
 
-def add_statistics_options(p: Parser, default: str) -> None:
+def add_statistics_options(p: Parser, default: str) -> argparse._ArgumentGroup:
     g = p.add_argument_group("statistics")
     g.add_argument(
         "--statistics",
         default=default,
         metavar="NAMES",
-        help="with commas; also system-pearson" if "system" not in default else "with commas",
+        help="with commas; of spa, acc_eq, pdp, segment-pearson, global-pearson, kendall, pairwise-accuracy, "
+        "system-pearson",
     )
     g.add_argument("--rank-by", metavar="NAME", help="(default: the average of SPA and acc_eq*, else the first)")
     g.add_argument(
@@ -83,26 +85,21 @@ def add_statistics_options(p: Parser, default: str) -> None:
     g.add_argument("--draws", type=int, default=1000, metavar="N", help="of significance tests")
     g.add_argument("--seed", type=int, default=1, help="of significance tests and the random row")
     g.add_argument("--no-sanity", action="store_true", help="without constant, random, length and source-only")
+    return g
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     check_files(options)
     check_positive(options, "draws", "threads", "batch_tokens")
 
-    from mbr.metaeval.agreement import parse_statistics
+    from mbr.metaeval.agreement import meta_evaluate, parse_statistics
 
     parse_statistics(options.statistics.split(","))  # a wrong name is told before files are read
     sets = read_sets(options, console)
-    return write_table(options, console, lambda **settings: _measured(sets, **settings))
+    return write_table("agreement", options, console, partial(meta_evaluate, sets))
 
 
-def _measured(sets: Any, **settings: Any) -> Table:
-    from mbr.metaeval.agreement import meta_evaluate
-
-    return meta_evaluate(sets, **settings)
-
-
-def write_table(options: argparse.Namespace, console: Console, make: Callable[..., Table]) -> int:
+def write_table(task: str, options: argparse.Namespace, console: Console, make: Callable[..., Table]) -> int:
     """Make a table as the options of statistics say, and write it."""
     from mbr.cli.metaeval.output import write
 
@@ -119,11 +116,12 @@ def write_table(options: argparse.Namespace, console: Console, make: Callable[..
     )
     for note in table.notes:
         console.warn(note) if "means nothing" in note else console.info(note)
-    parts = [replace(grid(part), legend=(signature_of(part),)) for part in table.parts]
-    write([grid(table), *parts], as_json(table), options, signature_of(table))
+    parts = [replace(grid(task, part), legend=(signature_of(task, part),)) for part in table.parts]
+    write([grid(task, table), *parts], as_json(task, table), options, signature_of(task, table))
+    rows = len([row for row in table.rows if row.kind != "sanity"])
     console.info(
-        f"{len([row for row in table.rows if row.kind != 'sanity'])} metrics, "
-        f"{len(table.statistics)} statistics in {time.monotonic() - began:.1f} s"
+        f"{rows} evaluator{'' if rows == 1 else 's'}, {len(table.statistics)} statistics "
+        f"in {time.monotonic() - began:.1f} s"
     )
     return 0
 
@@ -140,11 +138,11 @@ def _bars(console: Console) -> Callable[[str], Callable[[Iterable[int]], Iterabl
     return bar
 
 
-def signature_of(table: Table) -> str:
+def signature_of(task: str, table: Table) -> str:
     from mbr.cli.metaeval.output import signature
 
     return signature(
-        "agreement",
+        task,
         set=table.test_set,
         lp="+".join(filter(None, table.lps)),
         human=table.human,
@@ -154,7 +152,7 @@ def signature_of(table: Table) -> str:
     )
 
 
-def grid(table: Table) -> Grid:
+def grid(task: str, table: Table) -> Grid:
     from mbr.cli.metaeval.output import RULE, Grid
 
     columns = [*(["average"] if {"spa", "acc_eq"} <= set(table.statistics) else []), *table.statistics]
@@ -181,7 +179,7 @@ def grid(table: Table) -> Grid:
         cells=cells,
         shown=shown,
         title=_title(table),
-        legend=_legend(table),
+        legend=_legend(task, table),
     )
 
 
@@ -209,22 +207,23 @@ def _title(table: Table) -> str:
     return f"{table.test_set}: agreement with {table.human}, mean of {', '.join(table.lps)}"
 
 
-def _legend(table: Table) -> list[str]:
+def _legend(task: str, table: Table) -> list[str]:
     said = []
     by = HEADS[table.ranked_by] + (" of SPA and acc_eq*" if table.ranked_by == "average" else "")
     tested = "ranks, and numbers in brackets: clusters, p <= .05; " if table.comparisons else ""
-    said.append(f"{tested}ranked by {by}; r: Pearson correlation")
+    pearson = "; r: Pearson correlation" if any("pearson" in name for name in table.statistics) else ""
+    said.append(f"{tested}ranked by {by}{pearson}")
     if any(row.reference is None and row.kind == "metric" for row in table.rows) and _told(table):
         said.append(f"{FREE} compares with no reference")
     if any(row.constant for row in table.rows) and "spa" in table.statistics:
         said.append("? says the same of all systems: its SPA means nothing")
     if any(row.kind == "sanity" for row in table.rows):
         said.append("below the line: what knows nothing of translation; no metric should be near it")
-    said.append(signature_of(table))
+    said.append(signature_of(task, table))
     return said
 
 
-def as_json(table: Table) -> dict[str, Any]:
+def as_json(task: str, table: Table) -> dict[str, Any]:
     several = len(table.lps) > 1
     found: dict[str, Any] = {
         "test_set": table.test_set,
@@ -235,7 +234,7 @@ def as_json(table: Table) -> dict[str, Any]:
         "statistics": list(table.statistics),
         "spa": "symmetric" if table.symmetric else "official, systems sorted by name",
         "ranked_by": table.ranked_by,
-        "signature": signature_of(table),
+        "signature": signature_of(task, table),
         "rows": [_row_json(row) for row in table.rows],
     }
     if table.comparisons:
@@ -246,7 +245,7 @@ def as_json(table: Table) -> dict[str, Any]:
     if table.notes:
         found["notes"] = list(table.notes)
     if several:
-        found["language_pairs"] = [as_json(part) for part in table.parts]
+        found["language_pairs"] = [as_json(task, part) for part in table.parts]
     return found
 
 

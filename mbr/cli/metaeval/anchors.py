@@ -30,7 +30,8 @@ def parser() -> Parser:
         QUICK_START,
     )
     add_data_options(p)
-    p.add_argument(
+    g = p.add_argument_group("anchors")
+    g.add_argument(
         "--anchors", nargs="+", action="extend", metavar="NAME", help="only these (default: reference, all systems)"
     )
     add_metric_options(p)

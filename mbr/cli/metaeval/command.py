@@ -5,6 +5,7 @@ Without a task it makes the table of agreement; a first word chooses another tas
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -30,6 +31,8 @@ def command(argv: Sequence[str] | None = None) -> int:
         task, *words = words
         if task not in TASKS:
             raise UsageError(f"task {task!r} is unknown; expected one of {', '.join(TASKS)}, or options at once")
+    # Threads of our own compare metrics; a matrix product that spawns more of them only wastes the processor.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module = import_module(f"mbr.cli.metaeval.{task.replace('-', '_')}")
 
     from candidates.config import with_config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from candidates.console import Console, Parser
@@ -47,8 +48,8 @@ def parser() -> Parser:
     g.add_argument("--groups", type=int, metavar="K", help="how many evaluators to make of --ratings (default: 3)")
     add_metric_options(p)
     add_system_options(p)
-    add_statistics_options(p, "spa,acc_eq")
-    p.add_argument("--no-significance", action="store_true", help="plain ranks, without tests")
+    g = add_statistics_options(p, "spa,acc_eq")
+    g.add_argument("--no-significance", action="store_true", help="plain ranks, without tests")
     add_output_options(p)
     return p
 
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         raise UsageError("--groups goes with --ratings FILE")
     else:
         (known,) = read_sets(options, console, humans=options.humans or [])
-    return write_table(options, console, lambda **settings: human_parity(known, options.humans or [], **settings))
+    return write_table("parity", options, console, partial(human_parity, known, options.humans or []))
 
 
 def _rated(options: argparse.Namespace) -> ScoreSet:
