@@ -217,4 +217,5 @@ def _texts(files: EvalFolder, systems: tuple[str, ...], standard: str | None) ->
     if not all((folder / f"{system}.txt").is_file() for system in systems):
         return None
     reference = None if standard is None else files.reference_texts(standard)
-    return Texts(files.sources, [files.outputs(system) for system in systems], reference)
+    # WMT's published scores count a byte order mark (AIRC of WMT23), and so does mbr-evaluate.
+    return Texts(files.sources, [files.outputs(system, keep_bom=True) for system in systems], reference)

@@ -86,15 +86,14 @@ def read_ratings(files: EvalFolder, human: str) -> Errors:
 
 def _rating(text: str, where: str) -> Iterator[tuple[str, float]]:
     try:
-        errors = json.loads(text)["errors"]
-        for error in errors:
-            category = str(error["category"]).strip().lower()
-            if category not in NO_ERROR:
-                yield category, mqm_weight(str(error["severity"]), category, where)
+        errors = [(str(one["category"]).strip().lower(), str(one["severity"])) for one in json.loads(text)["errors"]]
     except (ValueError, KeyError, TypeError) as exc:
         raise InputError(
             f'{where}: expected {{"errors": [{{"category", "severity"}}, ...]}} or None, found {text!r:.60}'
         ) from exc
+    for category, severity in errors:
+        if category not in NO_ERROR:
+            yield category, mqm_weight(severity, category, where)
 
 
 def oracle_study(errors: Errors, *, without: Sequence[str] = ()) -> OracleStudy:

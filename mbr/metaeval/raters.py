@@ -3,7 +3,8 @@
 In annotation campaigns several raters judge each segment, but not the same ones everywhere. For k evaluators, raters
 are put into k groups, none into two; a segment counts if every group has one of its raters; as many segments as
 possible are kept (Proietti et al. 2025, appendix A). Segments with the same raters are one case. With few raters every
-grouping is tried, with many it is a mixed integer program (HiGHS, through scipy).
+grouping is tried, with many it is a mixed integer program (HiGHS, through scipy). Of equally good groupings the one with
+the fewest raters is taken.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ def read_evaluators(
 
 
 def _tried(cases: Counter[frozenset[str]], everybody: Sequence[str], groups: int) -> Grouping:
-    """Every rater in one of the groups or in none; of equally good groupings the first."""
-    best = Grouping(tuple(frozenset() for _ in range(groups)), -1)
+    """Every rater in one of the groups or in none; the first of the best."""
+    best, most = Grouping(tuple(frozenset() for _ in range(groups)), 0), (-1, 0)
     for places in product(range(groups + 1), repeat=len(everybody)):
         made = tuple(
             frozenset(rater for rater, place in zip(everybody, places, strict=True) if place == g)
@@ -114,8 +115,8 @@ def _tried(cases: Counter[frozenset[str]], everybody: Sequence[str], groups: int
         if "" in firsts or firsts != sorted(firsts):
             continue
         kept = sum(count for case, count in cases.items() if all(case & group for group in made))
-        if kept > best.segments:
-            best = Grouping(made, kept)
+        if (kept, -sum(map(len, made))) > most:
+            best, most = Grouping(made, kept), (kept, -sum(map(len, made)))
     return best
 
 
@@ -138,7 +139,8 @@ def _solved(cases: Counter[frozenset[str]], everybody: Sequence[str], groups: in
             rows[row, members + place] = 1
             for name in case:
                 rows[row, number[name] * groups + group] = -1
-    gain = np.concatenate([np.zeros(members), [-float(count) for _, count in listed]])
+    # A rater costs less than any segment gains, all of them together too.
+    gain = np.concatenate([np.full(members, 0.5 / members), [-float(count) for _, count in listed]])
     done = milp(
         gain,
         constraints=LinearConstraint(rows.tocsr(), -np.inf, upper),

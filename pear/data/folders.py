@@ -76,8 +76,9 @@ class EvalFolder:
     def reference_texts(self, name: str) -> list[str]:
         return self._aligned(self.references[name])
 
-    def outputs(self, system: str) -> list[str]:
-        return self._aligned(self.path / "system-outputs" / self.lp / f"{system}.txt")
+    def outputs(self, system: str, *, keep_bom: bool = False) -> list[str]:
+        """A byte order mark is no content, unless scores shall be those of tools that count it."""
+        return self._aligned(self.path / "system-outputs" / self.lp / f"{system}.txt", keep_bom=keep_bom)
 
     def documents(self) -> list[str]:
         """The last column is the document, the first its domain."""
@@ -123,8 +124,8 @@ class EvalFolder:
         if not seen:
             raise InputError(f"{path}: empty; expected lines system<TAB>score")
 
-    def _aligned(self, path: Path) -> list[str]:
-        texts = _column(path)
+    def _aligned(self, path: Path, *, keep_bom: bool = False) -> list[str]:
+        texts = _column(path, keep_bom=keep_bom)
         if len(texts) != len(self.sources):
             raise InputError(
                 f"{path}: {len(texts)} lines, but there are {len(self.sources)} sources; expected one each"
@@ -164,5 +165,5 @@ def read_test_set(
         )
 
 
-def _column(path: Path) -> list[str]:
-    return [text.removesuffix("\r") for _, text in lines(path)]
+def _column(path: Path, *, keep_bom: bool = False) -> list[str]:
+    return [text.removesuffix("\r") for _, text in lines(path, keep_bom=keep_bom)]

@@ -113,7 +113,15 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
         read_folder(folder, "en-de", metrics=["close"])
 
 
-STUDY = "system\tsegment\tmqm\tesa\tmetric\na\t0\t-1\t80\t.5\na\t1\t-2\tNone\t.4\nb\t0\t-3\t70\t.2\nb\t1\tNone\t\t.1\nc\t0\tNone\t1\t1\nc\t1\tNone\t1\t1\n"
+STUDY = """\
+system\tsegment\tmqm\tesa\tmetric
+a\t0\t-1\t80\t.5
+a\t1\t-2\tNone\t.4
+b\t0\t-3\t70\t.2
+b\t1\tNone\t\t.1
+c\t0\tNone\t1\t1
+c\t1\tNone\t1\t1
+"""
 
 
 def test_a_table_of_columns(tmp_path: Path) -> None:
