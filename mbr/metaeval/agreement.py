@@ -223,9 +223,7 @@ def _mean_table(tables: Sequence[Table]) -> Table:
     if not rows:
         raise InputError(f"no metric scored all of {', '.join(table.lps[0] for table in tables)}")
     comparisons = {
-        name: combine(
-            [table.comparisons[name] for table in tables], pairs / pairs.sum() if name == "pairwise_accuracy" else None
-        )
+        name: combine([table.comparisons[name] for table in tables], pairs if name == "pairwise_accuracy" else None)
         for name in first.comparisons
     }
     return Table(

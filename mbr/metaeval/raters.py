@@ -3,8 +3,8 @@
 In annotation campaigns several raters judge each segment, but not the same ones everywhere. For k evaluators, raters
 are put into k groups, none into two; a segment counts if every group has one of its raters; as many segments as
 possible are kept (Proietti et al. 2025, appendix A). Segments with the same raters are one case. With few raters every
-grouping is tried, with many it is a mixed integer program (HiGHS, through scipy). Of equally good groupings the one with
-the fewest raters is taken.
+grouping is tried, with many it is a mixed integer program (HiGHS, through scipy). Of equally good groupings the one
+with the fewest raters is taken.
 """
 
 from __future__ import annotations

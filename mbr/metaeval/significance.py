@@ -122,8 +122,9 @@ def combine(comparisons: Sequence[Comparison], weights: Floats | None = None) ->
         places = [one.names.index(name) for name in names]
         scores.append(one.scores[places])
         drawn.append(_of_pairs(one, places))
-    mean = np.average(scores, axis=0, weights=weights)
-    chance = np.average(drawn, axis=0, weights=weights).astype(np.float32)
+    share = np.full(len(comparisons), 1 / len(comparisons)) if weights is None else weights / weights.sum()
+    mean = np.tensordot(share, np.array(scores), 1)
+    chance = np.tensordot(share, np.array(drawn), 1).astype(np.float32)
     return Comparison(tuple(names), mean, permutation_p(mean, chance), chance)
 
 
@@ -151,24 +152,23 @@ def _sign_tests(gold: Gold, metrics: Sequence[Scores], statistic: str, *, draws:
         rows.append(_right(gold, differences, statistic, found.get("epsilon") or 0.0))
         scores.append(found[statistic])
         names.append(one.name)
+    if not rows:
+        return Comparison((), np.empty(0), np.empty((0, 0)), np.empty((draws, 0), np.float32))
     groups = _groups(gold, statistic)
-    many = len(rows)
-    first, second = np.triu_indices(many, k=1)
+    first, second = np.triu_indices(len(rows), k=1)
     random = np.random.default_rng(seed)
-    p = np.ones((many, many))
     drawn = np.zeros((draws, len(first)), np.float32)
-    ahead = [_wins(rows, cells) for cells, _ in groups] if many else []
+    ahead = [_wins(rows, cells) for cells, _ in groups]
     for wins, (_, weight) in zip(ahead, groups, strict=True):
         # What each metric wins of the pairs they disagree on is binomial; the difference is twice that, less all.
         disagreed = wins[first, second] + wins[second, first]
         drawn += (weight * (2 * random.binomial(disagreed, 0.5, (draws, len(first))) - disagreed)).astype(np.float32)
     values = np.array(scores, np.float64)
-    if len(groups) == 1 and many:
-        (wins,) = ahead
-        p = np.where(wins > 0, bdtrc(np.maximum(wins, 1) - 1, wins + wins.T, 0.5), 1.0)
-        np.fill_diagonal(p, 1.0)
-    elif many:
-        p = permutation_p(values, drawn)
+    if len(groups) > 1:
+        return Comparison(tuple(names), values, permutation_p(values, drawn), drawn)
+    (wins,) = ahead
+    p = np.where(wins > 0, bdtrc(np.maximum(wins, 1) - 1, wins + wins.T, 0.5), 1.0)
+    np.fill_diagonal(p, 1.0)
     return Comparison(tuple(names), values, p, drawn)
 
 

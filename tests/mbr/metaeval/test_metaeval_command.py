@@ -1,0 +1,257 @@
+"""mbr-metaeval as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import DATA, Run
+from tests.mbr.metaeval.made import HUMAN, METRICS, OUTPUTS, SOURCES, write_scores, write_set
+
+pytestmark = pytest.mark.one_world
+
+TASKS = ("parity", "correlation", "noise", "oracle", "anchors", "post-edits")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_set(tmp_path / "data")
+    return tmp_path
+
+
+SET = ("--data", "data", "--test-set", "wmt99", "--lp", "en-de")
+
+
+def test_a_transcript(folder: Path, warm: Run) -> None:
+    result = warm("mbr-metaeval", *SET, "--human", "mqm", "--statistics", "acc_eq,pdp,pairwise-accuracy")
+    assert result.returncode == 0
+    assert result.stdout == (
+        "wmt99 en-de: agreement with mqm, 3 systems, 3 annotated segments\n"
+        "\n"
+        "metric       rank  acc_eq*    PDP  sys. acc.\n"
+        "--------------------------------------------\n"
+        "close           1    1.000  0.640      1.000\n"
+        "blind*          2    0.444  0.183      0.000\n"
+        "whole           -        -      -      1.000\n"
+        "--------------------------------------------\n"
+        "constant        -    0.111  0.000      0.000\n"
+        "random          -    0.444  0.057      0.667\n"
+        "length          -    1.000  0.677      1.000\n"
+        "source-only     -    0.111  0.000      0.000\n"
+        "\n"
+        "ranked by acc_eq*\n"
+        "* compares with no reference\n"
+        "below the line: what knows nothing of translation; no metric should be near it\n"
+        "METAEVAL|task:agreement|set:wmt99|lp:en-de|human:mqm|systems:3|segments:3|version:0.1.0\n"
+    )
+    told = result.stderr.splitlines()
+    assert told[0] == "mbr-metaeval: not among the systems, as in the official results: refA, refB"
+    assert any("partial is left out" in line for line in told)
+    assert re.fullmatch(r"mbr-metaeval: 3 evaluators, 3 statistics in [\d.]+ s", told[-1])
+
+
+def test_json_has_the_promised_shape(folder: Path, warm: Run) -> None:
+    write_scores(folder / "mine.score", {name: METRICS["close-refA"][name] for name in ("good", "mid", "poor")})
+    words = ("--own", "mine=mine.score", "--score", "chrf", "--significance", "--draws", "20", "--format", "json")
+    result = warm("mbr-metaeval", *SET, *words, "--quiet")
+    assert (result.returncode, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    assert (found["test_set"], found["lp"], found["human"]) == ("wmt99", "en-de", "mqm")
+    assert (found["systems"], found["segments"]) == (["good", "mid", "poor"], 3)
+    rows = {row["metric"]: row for row in found["rows"]}
+    keys = {"metric", "spa", "acc_eq", "epsilon", "pdp", "segment_pearson", "global_pearson", "kendall", "rank"}
+    assert all(keys <= set(row) for row in rows.values())
+    assert {name: rows["mine"][name] for name in keys - {"metric"}} == {
+        name: rows["close"][name] for name in keys - {"metric"}
+    }
+    assert (rows["mine"]["kind"], rows["close"]["reference"], rows["length"]["kind"]) == ("own", "refA", "sanity")
+    assert (rows["chrf"]["kind"], rows["chrf"]["reference"]) == ("own", "refA")
+    assert rows["constant"]["spa_meaningless"] is True
+    assert rows["constant"]["rank"] is None
+    tested = found["significance"]["pdp"]
+    assert len(tested["p"]) == len(tested["metrics"]) == 4
+    assert rows["close"]["ranks"]["pdp"] == 1
+
+
+def test_tsv_and_latex(folder: Path, warm: Run) -> None:
+    result = warm("mbr-metaeval", *SET, "--format", "tsv", "--statistics", "acc_eq,pdp", "--no-sanity")
+    header, *rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert header == ["metric", "rank", "acc_eq", "epsilon", "pdp"]
+    assert [row[0] for row in rows] == ["close", "blind*", "whole"]
+    assert float(rows[0][2]) == 1
+    assert rows[2][1:] == ["", "", "", ""]
+    write_scores(folder / "o.score", {name: METRICS["close-refA"][name] for name in ("good", "mid", "poor")})
+    result = warm("mbr-metaeval", *SET, "--own", "a_b&c%=o.score", "--format", "latex", "--statistics", "pdp")
+    assert r"a\_b\&c\% (own) & 1 & 0.640 \\" in result.stdout
+    assert result.stdout.count("\\midrule") == 2
+
+
+def test_several_language_pairs(folder: Path, warm: Run) -> None:
+    write_set(folder / "data", lp="en-fr")
+    for lp in ("en-de", "en-fr"):
+        write_scores(folder / f"{lp}.score", {name: METRICS["close-refA"][name] for name in ("good", "mid", "poor")})
+    result = warm(
+        "mbr-metaeval", "--data", "data", "--lp", "en-de", "en-fr", "--own", "mine={lp}.score", "--format", "json"
+    )
+    found = json.loads(result.stdout)
+    assert found["lp"] == ["en-de", "en-fr"]
+    assert [part["lp"] for part in found["language_pairs"]] == ["en-de", "en-fr"]
+    assert {row["metric"]: row["pdp"] for row in found["rows"]}["mine"] == pytest.approx(0.6396, abs=1e-4)
+
+
+def test_output_files_are_kept_and_their_options_can_be_used_again(folder: Path, warm: Run) -> None:
+    words = (*SET, "--exclude-systems", "refA", "poor", "--statistics", "pdp", "-o", "out.json", "--format", "json")
+    assert warm("mbr-metaeval", *words).returncode == 0
+    first = (folder / "out.json").read_text()
+    assert json.loads(first)["systems"] == ["good", "mid"]
+    again = warm("mbr-metaeval", *words)
+    assert (again.returncode, "out.json exists; give --force" in again.stderr) == (2, True)
+    assert warm("mbr-metaeval", "--config", "out.json.run.yaml", "--force").returncode == 0
+    assert (folder / "out.json").read_text() == first
+    assert (folder / "out.json.run.yaml").read_text().startswith("# METAEVAL|task:agreement|set:wmt99")
+
+
+def test_other_tasks(folder: Path, warm: Run) -> None:
+    parity = warm("mbr-metaeval", "parity", *SET, "--humans", "esa", "--draws", "20")
+    assert parity.returncode == 0
+    assert "esa (human)" in parity.stdout
+    assert "METAEVAL|task:parity|" in parity.stdout
+    correlation = warm("mbr-metaeval", "correlation", *SET, "--plot", "heat.svg", "--format", "json")
+    found = json.loads(correlation.stdout)
+    assert set(found["metrics"]) == {"mqm", "close", "blind"}
+    ET.parse(folder / "heat.svg")
+    noise = warm("mbr-metaeval", "noise", *SET, "--plot", "noise.svg", "--repeats", "2")
+    assert noise.returncode == 0
+    assert noise.stdout.startswith("random: N(0, s) added to every score; levels in standard deviations (")
+    ET.parse(folder / "noise.svg")
+    assert warm("mbr-metaeval", "noise", *SET, "--plot", "noise.svg").returncode == 2  # it is there
+
+
+def test_own_differences_and_anchors(folder: Path, warm: Run) -> None:
+    lines = ["system\tother\tsegment\tscore"]
+    scores = {**METRICS["close-refA"], "refA": [6, 6, 6, 6]}
+    for one in ("good", "mid", "poor"):
+        for other in ("good", "mid", "poor", "refA"):
+            if one != other:
+                lines += [f"{one}\t{other}\t{s + 1}\t{scores[one][s] - scores[other][s]}" for s in range(4)]
+    (folder / "pairs.tsv").write_text("\n".join(lines) + "\n")
+    table = json.loads(warm("mbr-metaeval", *SET, "--own", "pairs=pairs.tsv", "--format", "json").stdout)
+    rows = {row["metric"]: row for row in table["rows"]}
+    for name in ("spa", "acc_eq", "pdp", "segment_pearson", "kendall"):
+        assert rows["pairs"][name] == pytest.approx(rows["close"][name])
+    anchors = warm("mbr-metaeval", "anchors", *SET, "--own", "pairs=pairs.tsv", "--format", "json")
+    assert [row["anchor"] for row in json.loads(anchors.stdout)["rows"]] == ["reference", "good", "mid", "poor"]
+
+
+def test_oracles_of_a_folder(folder: Path, warm: Run) -> None:
+    rating = '{"errors": [{"category": "Fluency/Grammar", "severity": "minor"}]}'
+    path = folder / "data" / "wmt99" / "human-scores" / "en-de.mqm.seg.rating"
+    rows = {"good": ['{"errors": []}'] * 4, "mid": [rating] * 4, "poor": [rating] * 4, "refA": ["None"] * 4}
+    path.write_text("".join(f"{system}\t{text}\n" for system, texts in rows.items() for text in texts))
+    result = warm("mbr-metaeval", "oracle", *SET)
+    assert result.returncode == 0
+    assert "oracles of error categories, 3 systems, 4 segments" in result.stdout
+    assert re.search(r"fluency/grammar +8\.0 +8 +1\.00 +1\.000 +1\.000", result.stdout)
+
+
+def test_post_edits(folder: Path, warm: Run) -> None:
+    for name, texts in (("src", SOURCES), ("mt", OUTPUTS["mid"]), ("pe", OUTPUTS["good"])):
+        (folder / name).write_text("\n".join(texts) + "\n")
+    result = warm(
+        "mbr-metaeval", "post-edits", "--sources", "src", "--before", "mt", "--after", "pe", "--score", "chrf"
+    )
+    assert result.returncode == 0
+    assert "2 items that a post-editor changed (2 others)" in result.stdout
+    assert re.search(r"chrf +0\.0 % +0\.0 %", result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("nonsense",), 2, "task 'nonsense' is unknown; expected one of agreement, parity"),
+        ((), 2, "which scores? give --data FOLDER or --table FILE"),
+        (("--data", "nowhere"), 3, "nowhere: no such folder"),
+        (("--data", "data", "--test-set", "wmt98"), 3, "no test set 'wmt98'; found wmt99"),
+        ((*SET, "--human", "da"), 3, "no human scores en-de.da.seg.score; found esa, mqm"),
+        ((*SET, "--statistics", "rho"), 2, "statistic 'rho' is unknown"),
+        ((*SET, "--score", "nonsense"), 2, "'nonsense' is no judge or utility"),
+        ((*SET, "--own", "mine"), 2, "--own mine: expected NAME=FILE"),
+        ((*SET, "--own", "close=mine.score"), 3, "mine.score: cannot be read"),
+        ((*SET, "--systems", "nobody"), 2, "no system 'nobody'; there are good, mid, poor"),
+        ((*SET, "--draws", "0"), 2, "--draws 0 is not a positive number"),
+        ((*SET, "--table", "x.tsv"), 2, "not both"),
+        (("--table", "none.tsv"), 2, "which column of the table is the gold?"),
+        (("--table", "none.tsv", "--human", "x", "--test-set", "y"), 2, "--test-set goes with --data"),
+        (("parity", *SET), 2, "nobody but the gold"),
+        (("parity", "--groups", "3", *SET), 2, "--groups goes with --ratings"),
+        (("oracle",), 2, "which errors?"),
+        (("anchors", *SET), 2, "no pairwise metric"),
+        (("post-edits",), 2, "which post-edits?"),
+        (("correlation", *SET, "--plot", "a.svg", "-o", "a.svg"), 2, "--output and --plot name the same file"),
+    ],
+)
+def test_mistakes_get_a_sentence_and_a_code(
+    folder: Path, warm: Run, words: tuple[str, ...], code: int, message: str
+) -> None:
+    result = warm("mbr-metaeval", *words)
+    assert (result.returncode, result.stdout) == (code, "")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_an_own_metric_with_a_hole_or_a_nan_is_refused(folder: Path, warm: Run) -> None:
+    for hole, message in (("None", "1 translations that people scored have no score"), ("nan", "'nan' is not finite")):
+        own = {name: [*METRICS["close-refA"][name]] for name in ("good", "mid", "poor")}
+        own["mid"][0] = hole  # type: ignore[call-overload]
+        write_scores(folder / "mine.score", own)
+        result = warm("mbr-metaeval", *SET, "--own", "mine=mine.score")
+        assert (result.returncode, message in result.stderr) == (3, True)
+
+
+def test_one_system_still_gives_a_table(folder: Path, warm: Run) -> None:
+    result = warm("mbr-metaeval", *SET, "--systems", "mid", "--significance", "--draws", "10", "--format", "json")
+    assert result.returncode == 0
+    rows = {row["metric"]: row for row in json.loads(result.stdout)["rows"]}
+    assert rows["close"]["spa"] is None
+    assert rows["close"]["acc_eq"] is None
+
+
+def test_a_gold_without_any_difference_is_no_error(folder: Path, warm: Run) -> None:
+    path = folder / "data" / "wmt99" / "human-scores" / "en-de.mqm.seg.score"
+    write_scores(path, {system: ["-1.0"] * 4 for system in HUMAN})
+    result = warm("mbr-metaeval", *SET, "--significance", "--draws", "10", "--format", "json")
+    assert result.returncode == 0
+    rows = {row["metric"]: row for row in json.loads(result.stdout)["rows"]}
+    assert (rows["close"]["pdp"], rows["close"]["kendall"], rows["constant"]["acc_eq"]) == (0, None, 1)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_has_help_with_examples(run: Run, task: str) -> None:
+    result = run("mbr-metaeval", task, "--help")
+    assert result.returncode == 0
+    assert f"quick start:\n  mbr-metaeval {task} " in result.stdout
+    assert "exit codes:" in result.stdout
+
+
+def test_help_names_every_task(run: Run) -> None:
+    text = run("mbr-metaeval", "--help").stdout
+    for task in TASKS:
+        assert f"\n  {task} " in text
+
+
+def test_the_real_thing(warm: Run, tmp_path: Path) -> None:
+    """The command of the README on the real data: the first row of table 5 and the warning sign of length."""
+    folder = DATA / "mt-metrics-eval-v2"
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}; set MBR_DATA to the folder that holds it")
+    result = warm(
+        "mbr-metaeval", "--data", folder, "--test-set", "wmt23", "--lp", "en-de", "--human", "mqm", "--format", "json"
+    )
+    rows = {row["metric"]: row for row in json.loads(result.stdout)["rows"]}
+    assert len([row for row in rows.values() if row["kind"] == "metric"]) == 45
+    assert round(rows["MetricX-23-QE"]["pdp"], 3) == 0.501
+    assert round(rows["length"]["pdp"], 3) == 0.409 > rows["CometKiwi"]["pdp"]
