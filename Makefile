@@ -34,6 +34,7 @@ bench: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.speed_strategies
 	.venv-light/bin/python -m benchmarks.speed_utilities
 	.venv-light/bin/python -m benchmarks.evaluate_wmt23
+	.venv-light/bin/python -m benchmarks.speed_metaeval
 
 # torch goes first and alone: with it in place no other package's range pulls the CUDA build.
 .venv/$(MARK): pyproject.toml constraints/light.txt

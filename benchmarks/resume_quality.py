@@ -14,12 +14,10 @@ sentence embeddings, and for both with RESUME added:
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import subprocess
 import sys
-import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +25,16 @@ import numpy as np
 import sacrebleu
 import torch
 
-from benchmarks.held_out import Judged, wmt23_lists
 from benchmarks.peers import ROOT, TATOEBA, WORK
 from benchmarks.teacher import Embedder
+from mbr.metaeval import Gold, Scores, ScoreSet, measure, read_folder
+from mbr.metaeval.postedits import Metric, post_edit_rate, read_post_edits
 from pear.resume import Resume, with_resume
-from pear.training.statistics import Pairs
 
 DATA = TATOEBA.parent.parent
 ROWS = [DATA / "wmt-mqm" / name for name in ("en-de-mqm.2021.csv", "en-de-mqm.2021-ted.csv")]
 POST_EDITS = DATA / "mlqe-pe" / "post-editing-test-en-de-test.tar.gz"
 WEIGHT = 0.2
-Metric = Callable[[Sequence[str], Sequence[str], Sequence[str]], Any]
 
 
 def main() -> None:
@@ -57,9 +54,11 @@ def main() -> None:
         metrics |= {
             f"{name} + {WEIGHT} RESUME": with_resume(metric, resume, WEIGHT) for name, metric in metrics.items()
         }
-        edits, segments = post_edits(), wmt23_lists()
+        edits = read_post_edits(POST_EDITS)
+        known = read_folder(DATA / "mt-metrics-eval-v2" / "wmt23", "en-de", "mqm", metrics=[]).annotated_only()
         for name, metric in metrics.items():
-            results[name] = {**post_edit_rate(metric, edits), **agreement_with_people(metric, segments)}
+            rate = post_edit_rate(name, metric, edits)
+            results[name] = {"post-edit rate": rate.rate, "of": rate.items, **agreement_with_people(metric, known)}
             print(f"{name:24} " + "  ".join(f"{key} {value:.3f}" for key, value in results[name].items()), flush=True)
     (options.work / "resume_quality.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
@@ -73,40 +72,15 @@ def learn(model: Path, steps: int, threads: int) -> None:
     subprocess.run([program, *words, "--threads", str(threads)], check=True, cwd=ROOT)
 
 
-def post_edits() -> list[tuple[str, str, str]]:
-    """(source, machine translation, post-edit) of MLQE-PE's English-German test set."""
-    with tarfile.open(POST_EDITS) as archive:
-        columns = []
-        for suffix in ("src", "mt", "pe"):
-            stream = archive.extractfile(f"en-de-test20/test20.{suffix}")
-            assert stream is not None
-            columns.append(io.TextIOWrapper(stream, "utf-8").read().rstrip("\n").split("\n"))
-    return list(zip(*columns, strict=True))
-
-
-def post_edit_rate(metric: Metric, edits: Sequence[tuple[str, str, str]]) -> dict[str, float]:
-    changed = [row for row in edits if row[1] != row[2]]
-    sources, before, after = (list(column) for column in zip(*changed, strict=True))
-    won = np.asarray(metric(sources, before, after)) > np.asarray(metric(sources, before, before))
-    return {"post-edit rate": float(won.mean()), "of": float(len(changed))}
-
-
-def agreement_with_people(metric: Metric, segments: Sequence[Judged]) -> dict[str, float]:
-    rows = [(item.source, item.reference, text) for item in segments for text in item.texts]
-    sources, references, texts = (list(column) for column in zip(*rows, strict=True))
-    scores = np.asarray(metric(sources, references, texts), np.float64)
-    parts = np.split(scores, np.cumsum([len(item.texts) for item in segments])[:-1])
-    pairs = Pairs.of(parts, [item.scores.tolist() for item in segments])
-    decided = pairs.judged != 0
-    agree = np.sign(pairs.predicted[decided]) * np.sign(pairs.judged[decided])
-    by_system: dict[str, list[tuple[float, float]]] = {}
-    for item, part in zip(segments, parts, strict=True):
-        for system, score, gold in zip(item.systems or [], part, item.scores, strict=True):
-            by_system.setdefault(system, []).append((float(score), float(gold)))
-    means = np.array([np.mean(values, axis=0) for values in by_system.values()])
-    i, j = np.triu_indices(len(means), k=1)
-    right = (means[i] - means[j]).prod(axis=1) > 0
-    return {"Kendall tau-like": float(agree.mean()), "system accuracy": float(right.mean())}
+def agreement_with_people(metric: Metric, known: ScoreSet) -> dict[str, float | None]:
+    assert known.texts is not None
+    assert known.texts.reference is not None
+    outputs = [text for texts in known.texts.outputs for text in texts]
+    count = len(known.systems)
+    scores = metric([*known.texts.sources] * count, [*known.texts.reference] * count, outputs)
+    found = Scores("metric", np.asarray(scores, np.float64).reshape(count, -1))
+    values = measure(Gold(known.gold), found, ["kendall", "pairwise_accuracy"])
+    return {"Kendall tau-like": values["kendall"], "system accuracy": values["pairwise_accuracy"]}
 
 
 def chrf(sources: Sequence[str], references: Sequence[str], candidates: Sequence[str]) -> Any:
