@@ -35,6 +35,26 @@ def test_the_python_of_the_api_page_runs(tmp_path: Path, ours: Path) -> None:
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
 
 
+def test_the_python_of_the_metaeval_page_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", page("docs/mbr-metaeval.md"), re.DOTALL)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_the_numbers_of_the_metaeval_page_are_real(run: Run, wmt23: Path) -> None:
+    """Those of its first table, and of the same in the README; not the ranks, some of which stand on a p near .05."""
+    (shown,) = re.findall(r"```text\n(\$ mbr-metaeval .*?)```", page("docs/mbr-metaeval.md"), re.DOTALL)
+    assert shown in page("README.md")
+    command, table = shown.replace("\\\n", "").split("\n", 1)
+    words = command.removeprefix("$ ").replace("mt-metrics-eval-v2", str(wmt23.parent)).split()
+    result = run(*(word for word in words if word != "--significance"), "--quiet")
+
+    def numbers(text: str) -> dict[str, list[str]]:
+        return {line.split()[0]: found for line in text.splitlines() if (found := re.findall(r"-?\d\.\d{3}", line))}
+
+    assert len(numbers(table)) == 12
+    assert numbers(table) == numbers(result.stdout)
+
+
 def test_the_python_of_the_readme_gives_what_it_says() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", page("README.md"), re.DOTALL)
     *lines, last = code.strip().split("\n")
