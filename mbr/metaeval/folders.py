@@ -21,6 +21,8 @@ from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts, check_metric
 from pear.data.folders import EvalFolder, is_test_set
 from pear.data.record import finite
 
+# Test sets whose references and outliers are known here and in `pear.data.folders`.
+KNOWN_SETS = ("wmt19", "wmt20", "wmt21.news", "wmt21.tedtalks", "wmt21.flores", "wmt22", "wmt23")
 SEGMENTS, SYSTEMS = ".seg.score", ".sys.score"
 SOURCE_ONLY = "src"
 
@@ -93,6 +95,11 @@ def read_folder(
     if not systems:
         raise InputError(f"{files.human_file(human)}: people scored no system but references")
     notes = _excluded(gold, systems)
+    if files.name not in KNOWN_SETS:
+        notes.append(
+            f"the official reference and outliers of {files.name} are not known here: metrics that compare with "
+            f"{standard or 'no reference'} are taken (--reference), and no system is an outlier (--exclude-systems)"
+        )
     judged = Scores(human, np.array([gold[name] for name in systems]), kind="human")
     official = files.path / "human-scores" / f"{files.lp}.{human}{SYSTEMS}"
     judged = replace(judged, systems=_whole(official, systems) if official.is_file() else None)
@@ -147,7 +154,8 @@ def _metrics(
         except InputError as exc:
             if wanted is not None:
                 raise
-            notes.append(f"{shown.get(name, name)} is left out: {exc}")
+            label = shown.get(name, name)
+            notes.append(f"{label} is left out: {str(exc).removeprefix(f'{label}: ')}")
     return found, notes
 
 
@@ -176,8 +184,9 @@ def _evaluator(files: EvalFolder, name: str, systems: tuple[str, ...]) -> Scores
 
 def _segment_scores(files: EvalFolder, path: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
-    for where, system, _, score in files.entries(path):
-        found.setdefault(system, []).append(float("nan") if score == "None" else finite(score, where, "score"))
+    for number, system, _, score in files.entries(path):
+        value = float("nan") if score == "None" else finite(score, f"{path}, line {number}", "score")
+        found.setdefault(system, []).append(value)
     return found
 
 

@@ -77,10 +77,10 @@ def read_mqm_errors(path: str | Path) -> Errors:
 def read_ratings(files: EvalFolder, human: str) -> Errors:
     """The errors that lie beside human scores of mt-metrics-eval, `<lp>.<human>.seg.rating`: JSON or None by line."""
     marked: dict[tuple[str, str], dict[str, list[tuple[str, float]]]] = {}
-    for where, system, segment, text in files.entries(files.human_file(human, RATINGS)):
-        if text == "None":
-            continue
-        marked[system, str(segment + 1)] = {"": list(_rating(text, where))}
+    path = files.human_file(human, RATINGS)
+    for number, system, segment, text in files.entries(path):
+        if text != "None":
+            marked[system, str(segment + 1)] = {"": list(_rating(text, f"{path}, line {number}"))}
     return Errors(f"{files.name} {human}", files.lp, marked)
 
 

@@ -98,29 +98,27 @@ class EvalFolder:
             )
         return path
 
-    def entries(self, path: Path) -> Iterator[tuple[str, str, int, str]]:
-        """(where, system, segment from 0, score) of the lines of a file with one for each system and segment.
+    def entries(self, path: Path) -> Iterator[tuple[int, str, int, str]]:
+        """(line number, system, segment from 0, score) of a file with a line for each system and segment.
 
         The score is text, `None` where there is none. A file with too few or too many lines is an error.
         """
         seen: dict[str, int] = {}
+        count = len(self.sources)
         for number, line in lines(path):
-            where = f"{path}, line {number}"
             system, tab, score = line.rstrip("\r").partition("\t")
             if not tab:
-                raise InputError(f"{where}: expected system<TAB>score, found {line!r:.60}")
+                raise InputError(f"{path}, line {number}: expected system<TAB>score, found {line!r:.60}")
             segment = seen.get(system, 0)
             seen[system] = segment + 1
-            if segment >= len(self.sources):
+            if segment >= count:
                 raise InputError(
-                    f"{where}: more scores of {system} than the {len(self.sources)} sources; expected one each"
+                    f"{path}, line {number}: more scores of {system} than the {count} sources; expected one each"
                 )
-            yield where, system, segment, score
-        for system, count in seen.items():
-            if count != len(self.sources):
-                raise InputError(
-                    f"{path}: {count} scores of {system}, but {len(self.sources)} sources; was it cut off?"
-                )
+            yield number, system, segment, score
+        for system, found in seen.items():
+            if found != count:
+                raise InputError(f"{path}: {found} scores of {system}, but {count} sources; was it cut off?")
         if not seen:
             raise InputError(f"{path}: empty; expected lines system<TAB>score")
 
@@ -147,13 +145,14 @@ def read_test_set(
     texts = None if reference is None else files.reference_texts(reference)
     documents = files.documents()
     outputs: dict[str, list[str]] = {}
-    for where, system, segment, score in files.entries(files.human_file(human)):
+    scores = files.human_file(human)
+    for number, system, segment, score in files.entries(scores):
         if score == "None" or (system in files.references and not reference_systems):
             continue
         if system not in outputs:
             outputs[system] = files.outputs(system)
         yield judgment(
-            where,
+            f"{scores}, line {number}",
             files.sources[segment],
             outputs[system][segment],
             score,

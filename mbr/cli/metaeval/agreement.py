@@ -146,6 +146,7 @@ def signature_of(task: str, table: Table) -> str:
         set=table.test_set,
         lp="+".join(filter(None, table.lps)),
         human=table.human,
+        ref="+".join(dict.fromkeys(row.reference for row in table.rows if row.reference is not None)),
         systems="+".join(str(len(systems)) for systems in table.systems),
         segments="+".join(map(str, table.segments)),
         spa=("symmetric" if table.symmetric else "official,sorted") if "spa" in table.statistics else None,

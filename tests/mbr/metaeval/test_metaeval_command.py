@@ -46,7 +46,7 @@ def test_a_transcript(folder: Path, warm: Run) -> None:
         "ranked by acc_eq*\n"
         "* compares with no reference\n"
         "below the line: what knows nothing of translation; no metric should be near it\n"
-        "METAEVAL|task:agreement|set:wmt99|lp:en-de|human:mqm|systems:3|segments:3|version:0.1.0\n"
+        "METAEVAL|task:agreement|set:wmt99|lp:en-de|human:mqm|ref:refA|systems:3|segments:3|version:0.1.0\n"
     )
     told = result.stderr.splitlines()
     assert told[0] == "mbr-metaeval: not among the systems, as in the official results: refA, refB"
