@@ -7,6 +7,7 @@ for, `average` is their mean ("Avg Corr"), by which metrics are ranked.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +19,7 @@ from mbr.metaeval.sanity import sanity_rows
 from mbr.metaeval.significance import Comparison, combine, compare_metrics
 from mbr.metaeval.spa import is_constant
 from mbr.metaeval.statistics import STATISTICS, Gold, measure
-from mbr.metaeval.values import Floats, Kind, Scores, ScoreSet
+from mbr.metaeval.values import Floats, Kind, Scores, ScoreSet, check_metric
 
 AVERAGE = "average"
 Values = dict[str, float | None]
@@ -51,6 +52,7 @@ class Table:
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     parts: tuple[Table, ...] = ()  # one for each language pair, if there are several
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def row(self, metric: str) -> Row:
         for row in self.rows:
@@ -135,19 +137,23 @@ def _table(
     sanity: bool,
     progress: Callable[[str], Progress],
 ) -> Table:
+    for metric in scores.metrics:
+        check_metric(metric, scores.gold)
     scores = scores.annotated_only()
     gold = Gold(scores.gold, scores.human.systems, symmetric=symmetric)
     rows = [_row(gold, metric, statistics) for metric in scores.metrics]
-    notes = list(scores.notes)
+    notes, warnings = list(scores.notes), []
     if constant := [row.metric for row in rows if row.constant and "spa" in statistics]:
-        notes.append(f"{', '.join(constant)}: all systems have the same scores, so the official SPA means nothing")
+        warnings.append(f"{', '.join(constant)}: all systems have the same scores, so that SPA means nothing")
     if "spa" in statistics and 0 < len(gold.shared) < int((gold.counts > 0).sum()):
         notes.append(f"SPA uses the {len(gold.shared)} segments in which every system was annotated")
     comparisons = {}
     if significance:
         for name in statistics:
             told = progress(f"{scores.lp or scores.name} {name}")
-            comparisons[name] = compare_metrics(gold, scores.metrics, name, draws=draws, seed=seed, progress=told)
+            # Draws of their own, so that chance does not repeat itself where language pairs are averaged.
+            coins = [seed, zlib.crc32(scores.lp.encode()), zlib.crc32(name.encode())]
+            comparisons[name] = compare_metrics(gold, scores.metrics, name, draws=draws, seed=coins, progress=told)
         comparisons = _with_average(comparisons)
     added = [_row(gold, metric, statistics) for metric in sanity_rows(scores, seed)] if sanity else []
     return Table(
@@ -162,6 +168,7 @@ def _table(
         symmetric=symmetric,
         comparisons=comparisons,
         notes=tuple(notes),
+        warnings=tuple(warnings),
     )
 
 
@@ -238,8 +245,17 @@ def _mean_table(tables: Sequence[Table]) -> Table:
         symmetric=first.symmetric,
         comparisons=comparisons,
         parts=tuple(tables),
-        notes=tuple(f"{table.lps[0]}: {note}" for table in tables for note in table.notes),
+        notes=(*_somewhere(tables, rows), *(f"{table.lps[0]}: {note}" for table in tables for note in table.notes)),
+        warnings=tuple(f"{table.lps[0]}: {warning}" for table in tables for warning in table.warnings),
     )
+
+
+def _somewhere(tables: Sequence[Table], everywhere: Sequence[Row]) -> list[str]:
+    """A note on metrics that only some language pairs have."""
+    shared = {row.metric for row in everywhere}
+    every = dict.fromkeys(row.metric for table in tables for row in table.rows if row.kind != "sanity")
+    some = [name for name in every if name not in shared]
+    return [f"not in all language pairs, and not in the mean: {', '.join(some)}"] if some else []
 
 
 def _find(table: Table, like: Row) -> Row | None:
@@ -250,4 +266,5 @@ def _find(table: Table, like: Row) -> Row | None:
 def _mean(values: Sequence[float | None], pairs: Floats, name: str) -> float | None:
     if name == "epsilon" or any(value is None for value in values):
         return None
-    return float(np.average(np.array(values, np.float64), weights=pairs if name == "pairwise_accuracy" else None))
+    weights = pairs if name == "pairwise_accuracy" and pairs.any() else None
+    return float(np.average(np.array(values, np.float64), weights=weights))

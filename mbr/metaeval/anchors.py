@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from candidates.errors import UsageError
 from mbr.metaeval.agreement import AVERAGE, meta_evaluate
 from mbr.metaeval.values import Scores, ScoreSet
@@ -57,8 +59,14 @@ def _anchored(scores: ScoreSet, metric: Scores, anchor: str) -> Anchored:
         values = metric.to_reference
     else:
         values = metric.differences[:, scores.systems.index(anchor)]
+    # What the anchor was not compared with counts for no metric.
+    gold = np.where(np.isnan(values), np.nan, scores.gold)
     others = tuple(one for one in scores.metrics if one.segments is not None and one.differences is None)
-    remaining = replace(scores, metrics=(*others, Scores(metric.name, values, kind="own")))
+    remaining = replace(
+        scores,
+        human=replace(scores.human, segments=gold, systems=None),
+        metrics=(*others, Scores(metric.name, values, kind="own")),
+    )
     if anchor != REFERENCE:
         remaining = remaining.choose(without=[anchor])
     table = meta_evaluate([remaining], ("spa", "acc_eq"), sanity=False)

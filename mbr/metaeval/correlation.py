@@ -14,7 +14,7 @@ import numpy as np
 from candidates.errors import UsageError
 from mbr.drawing import heat_map
 from mbr.metaeval.statistics import Gold, centre
-from mbr.metaeval.values import Floats, Scores, ScoreSet
+from mbr.metaeval.values import Floats, Scores, ScoreSet, check_metric
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class CorrelationMatrix:
 
 def correlate(scores: ScoreSet) -> CorrelationMatrix:
     """Of people and all metrics with scores of segments, over annotated translations."""
+    for one in scores.metrics:
+        check_metric(one, scores.gold)
     scores = scores.annotated_only()
     gold = Gold(scores.gold)
     metrics = [scores.human, *(metric for metric in scores.metrics if metric.segments is not None)]

@@ -17,9 +17,8 @@ import numpy as np
 
 from candidates.errors import InputError, UsageError
 from candidates.text import lines
-from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts, check_metric
+from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts, check_metric, score_of
 from pear.data.folders import EvalFolder, is_test_set
-from pear.data.record import finite
 
 # Test sets whose references and outliers are known here and in `pear.data.folders`.
 KNOWN_SETS = ("wmt19", "wmt20", "wmt21.news", "wmt21.tedtalks", "wmt21.flores", "wmt22", "wmt23")
@@ -61,7 +60,7 @@ def find_test_set(data: str | Path, test_set: str | None) -> Path:
             return root / found[0]
         raise UsageError(f"{root} has the test sets {', '.join(found) or 'none'}; choose one with --test-set")
     for folder in (root / test_set, root):
-        if is_test_set(folder) and folder.resolve().name == test_set:
+        if is_test_set(folder) and test_set in (folder.name, folder.resolve().name):
             return folder
     found = sorted(folder.name for folder in root.iterdir() if is_test_set(folder))
     raise InputError(f"{root}: no test set {test_set!r}; found {', '.join(found) or 'none'}")
@@ -171,6 +170,7 @@ def _metric(files: EvalFolder, stem: Path, systems: tuple[str, ...], name: str, 
         _whole(by_system, systems) if by_system.is_file() else None,
         reference=None if compared == SOURCE_ONLY else compared,
     )
+    assert human.segments is not None
     check_metric(metric, human.segments)
     return metric
 
@@ -185,8 +185,7 @@ def _evaluator(files: EvalFolder, name: str, systems: tuple[str, ...]) -> Scores
 def _segment_scores(files: EvalFolder, path: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for number, system, _, score in files.entries(path):
-        value = float("nan") if score == "None" else finite(score, f"{path}, line {number}", "score")
-        found.setdefault(system, []).append(value)
+        found.setdefault(system, []).append(score_of(score, f"{path}, line {number}", "score"))
     return found
 
 
@@ -198,8 +197,9 @@ def _whole(path: Path, systems: tuple[str, ...]) -> Floats:
         system, tab, score = line.rstrip("\r").partition("\t")
         if not tab:
             raise InputError(f"{where}: expected system<TAB>score, found {line!r:.60}")
-        if score != "None":
-            found[system] = finite(score, where, "score")
+        value = score_of(score, where, "score")
+        if not np.isnan(value):
+            found[system] = value
     return np.array([found[system] for system in _all_of(systems, found, path)])
 
 

@@ -24,6 +24,7 @@ from pear.data.tables import column, lp_from_name, optional, tsv_rows
 STATISTICS = ("acc_eq", "pdp")
 NO_ERROR = ("no-error", "no error", "hotw-test", "")
 RATINGS = ".seg.rating"
+DIGITS = 9  # so that sums of tenths are equal where they should be
 
 
 @dataclass(frozen=True)
@@ -98,30 +99,22 @@ def _rating(text: str, where: str) -> Iterator[tuple[str, float]]:
 
 def oracle_study(errors: Errors, *, without: Sequence[str] = ()) -> OracleStudy:
     """Oracles of all categories, over the segments that every system has. Raters of a translation are averaged."""
-    systems = tuple(system for system in errors.systems() if system not in without)
-    segments = _shared(errors, systems)
-    if len(systems) < 2 or not segments:
-        raise InputError(
-            f"{errors.name}: {len(systems)} systems and {len(segments)} segments that all of them have; "
-            "expected at least two systems and a segment; leave out systems with few"
-        )
+    known = gold_of(errors, without=without)
     count: dict[str, int] = {}
     importance: dict[str, float] = {}
     penalties: dict[str, Floats] = {}
-    for row, system in enumerate(systems):
-        for place, segment in enumerate(segments):
+    for row, system in enumerate(known.systems):
+        for place, segment in enumerate(known.segments):
             raters = errors.marked[system, segment]
             for category, weight in (error for marks in raters.values() for error in marks):
                 count[category] = count.get(category, 0) + 1
                 importance[category] = importance.get(category, 0.0) + weight
-                matrix = penalties.setdefault(category, np.zeros((len(systems), len(segments))))
+                matrix = penalties.setdefault(category, np.zeros(known.gold.shape))
                 matrix[row, place] += weight / len(raters)
-    total = np.round(sum(penalties.values(), np.zeros((len(systems), len(segments)))), 9)
-    gold = Gold(-total)
+    gold = Gold(known.gold)
     found = []
     for category in sorted(count, key=lambda one: (-importance[one], one)):
-        # Rounded like the gold, so that sums of tenths are equal where they should be.
-        values = measure(gold, Scores(category, -np.round(penalties[category], 9)), STATISTICS)
+        values = measure(gold, Scores(category, -np.round(penalties[category], DIGITS)), STATISTICS)
         assert values["acc_eq"] is not None
         assert values["pdp"] is not None
         found.append(
@@ -134,21 +127,25 @@ def oracle_study(errors: Errors, *, without: Sequence[str] = ()) -> OracleStudy:
                 values["pdp"],
             )
         )
-    return OracleStudy(errors.name, errors.lp, systems, len(segments), tuple(found), spearman_table(found))
+    return OracleStudy(errors.name, errors.lp, known.systems, len(known.segments), tuple(found), spearman_table(found))
 
 
 def gold_of(errors: Errors, *, without: Sequence[str] = ()) -> ScoreSet:
     """The human scores that the errors make, as a score set without metrics."""
     systems = tuple(system for system in errors.systems() if system not in without)
     segments = _shared(errors, systems)
-    total = [
-        [
-            -round(sum(w for marks in raters.values() for _, w in marks) / len(raters), 9)
-            for raters in (errors.marked[system, segment] for segment in segments)
-        ]
-        for system in systems
-    ]
-    return ScoreSet(errors.name, errors.lp, Scores("mqm", np.array(total), kind="human"), systems, tuple(segments))
+    if len(systems) < 2 or not segments:
+        raise InputError(
+            f"{errors.name}: {len(systems)} systems and {len(segments)} segments that all of them have; "
+            "expected at least two systems and a segment; leave out systems with few"
+        )
+    total = np.zeros((len(systems), len(segments)))
+    for row, system in enumerate(systems):
+        for place, segment in enumerate(segments):
+            raters = errors.marked[system, segment]
+            total[row, place] = sum(weight for marks in raters.values() for _, weight in marks) / len(raters)
+    human = Scores("mqm", -np.round(total, DIGITS), kind="human")
+    return ScoreSet(errors.name, errors.lp, human, systems, tuple(segments))
 
 
 def spearman_table(oracles: Sequence[Oracle]) -> dict[str, dict[str, float | None]]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,10 @@ from mbr.metaeval.spa import Floats32, count_at_most
 from mbr.metaeval.statistics import Gold, system_signs
 from mbr.metaeval.values import Floats, Scores
 
-BLOCK = 64  # draws at once: a multiple of 32, so that blocks do not change what is drawn
+BLOCK = 64  # draws at once
 CACHED = 2**20  # numbers whose systems are compared at once: four megabytes, near the processor
 SLACK = 5e-4  # standard deviations: float32 sums that are equal but for this are a tie
+Seed = int | Sequence[int]
 Progress = Callable[[Iterable[int]], Iterable[int]]
 
 
@@ -44,24 +46,24 @@ def standardised(values: Floats, valid: NDArray[np.bool_]) -> Floats:
     return found
 
 
-def global_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: int) -> Floats32:
+def global_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) -> Floats32:
     z = standardised(_cells(metrics), gold.valid)[:, gold.valid]  # [metrics, cells]
     y = standardised(gold.scores[None], gold.valid)[0, gold.valid]
     count = z.shape[1]
     features = np.concatenate([z, z**2, z * y]).T  # [cells, 3 metrics]
     whole = features.sum(axis=0)
     found = []
-    for mask in _masks(gold.scores.shape, draws, seed):
+    for mask in masks(gold.scores.shape, draws, seed):
         parts = mask[:, gold.valid].astype(np.float64) @ features  # [block, 3 metrics]
         correlations = []
         for sums, squares, products in _mixtures(parts, whole, len(metrics)):
             variance = count * squares - sums**2
-            correlations.append(_divided(products, np.sqrt(np.maximum(variance, 0))))
+            correlations.append(divided(products, np.sqrt(np.maximum(variance, 0))))
         found.append((correlations[0] - correlations[1]).astype(np.float32))
     return np.concatenate(found)
 
 
-def pdp_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: int) -> Floats32:
+def pdp_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) -> Floats32:
     z = standardised(_cells(metrics), gold.valid)
     many = len(metrics)
     first, second = np.triu_indices(many, k=1)
@@ -75,7 +77,7 @@ def pdp_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: int) -
     full_full = full @ full.T
     by_segment = np.ascontiguousarray(z.transpose(2, 1, 0))  # [segments, systems, metrics]
     found = []
-    for mask in _masks(gold.scores.shape, draws, seed):
+    for mask in masks(gold.scores.shape, draws, seed):
         parts = mask.reshape(len(mask), -1).astype(np.float64) @ flat  # [block, 2 metrics]
         sums = _segment_sums(mask, by_segment)  # [block, metrics, segments]
         masked = sums @ sums.transpose(0, 2, 1)  # [block, metrics, metrics]
@@ -86,13 +88,13 @@ def pdp_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: int) -
         apart = masked[:, first, first] + masked[:, second, second] - 2 * masked[:, first, second]
         of_a = full_full[second, second] + apart + 2 * (crossed[:, second, first] - crossed[:, second, second])
         of_b = full_full[first, first] + apart - 2 * (crossed[:, first, first] - crossed[:, first, second])
-        one = _divided(products_a, np.sqrt(np.maximum(squares_a - of_a, 0)) * scale)
-        two = _divided(products_b, np.sqrt(np.maximum(squares_b - of_b, 0)) * scale)
+        one = divided(products_a, np.sqrt(np.maximum(squares_a - of_a, 0)) * scale)
+        two = divided(products_b, np.sqrt(np.maximum(squares_b - of_b, 0)) * scale)
         found.append((one - two).astype(np.float32))
     return np.concatenate(found)
 
 
-def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: int) -> Floats32:
+def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) -> Floats32:
     """A segment in which a mixture is constant drops out of its mean."""
     z = standardised(_cells(metrics), gold.valid)
     many = len(metrics)
@@ -106,7 +108,7 @@ def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, 
     by_segment = np.ascontiguousarray(features.transpose(2, 1, 0))
     pairs = list(zip(*np.triu_indices(many, k=1), strict=True))
     found = []
-    for mask in _masks(gold.scores.shape, draws, seed):
+    for mask in masks(gold.scores.shape, draws, seed):
         parts = _segment_sums(mask[:, :, varied], by_segment)  # [block, 3 metrics, segments]
         differences = np.empty((len(mask), len(pairs)), np.float32)
         for place, (a, b) in enumerate(pairs):
@@ -119,7 +121,7 @@ def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, 
 
 
 def spa_draws(
-    gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: int, progress: Progress = lambda steps: steps
+    gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed, progress: Progress = lambda steps: steps
 ) -> Floats32:
     """Over the segments that every system has. p(i, j) counts sign vectors with H m_i <= H m_j, where H is 1 for a -.
 
@@ -132,12 +134,12 @@ def spa_draws(
     chosen = np.ascontiguousarray((1 - gold.signs.T) / 2, np.float32)  # [segments, K]
     vectors = chosen.shape[1]
     full = (z.reshape(-1, segments) @ chosen).reshape(many, systems, vectors)
-    expected = np.rint(gold.p_values * vectors).astype(np.int64)  # [pairs of systems]
+    expected = gold.p_values * vectors  # [pairs of systems]
     scale = vectors * max(len(expected), 1)
     found = np.empty((draws, many * (many - 1) // 2), np.float32)
     step = max(CACHED // (systems * vectors), 1)
 
-    def one_draw(mask: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    def one_draw(mask: NDArray[np.bool_]) -> list[Floats]:
         drawn = ((z * mask).reshape(-1, segments) @ chosen).reshape(many, systems, vectors)
         rest = full - drawn
         leads = []
@@ -145,29 +147,32 @@ def spa_draws(
             for b in range(a + 1, many, step):
                 # the mixtures of a with the next metrics b: drawn_a + rest_b, and the other way round
                 others = slice(b, b + step)
-                one = _spa_errors(drawn[a] + rest[others], expected)
-                two = _spa_errors(drawn[others] + rest[a], expected)
+                one = _spa_errors(drawn[a] + rest[others], expected, gold.symmetric)
+                two = _spa_errors(drawn[others] + rest[a], expected, gold.symmetric)
                 leads.append(two - one)
         return leads
 
     # numpy lets other threads run while it computes.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = (leads for block in _masks((systems, segments), draws, seed) for leads in pool.map(one_draw, block))
+        done = (leads for block in masks((systems, segments), draws, seed) for leads in pool.map(one_draw, block))
         for draw, leads in zip(progress(range(draws)), done, strict=True):
             found[draw] = np.concatenate(leads) / scale
     return found
 
 
-def _spa_errors(values: Floats32, expected: NDArray[np.int64]) -> NDArray[np.int64]:
+def _spa_errors(values: Floats32, expected: Floats, symmetric: bool) -> Floats:
     """[mixtures]: how far the counts of their pairs of systems are from people's, of values [mixtures, systems, K]."""
-    return np.asarray(np.abs(count_at_most(values, SLACK) - expected).sum(axis=1))
+    counts: NDArray[Any] = count_at_most(values, SLACK)
+    if symmetric:
+        counts = (counts + count_at_most(values, -SLACK)) / 2
+    return np.asarray(np.abs(counts - expected).sum(axis=1))
 
 
-def system_draws(statistic: str, gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: int) -> Floats32:
+def system_draws(statistic: str, gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) -> Floats32:
     """Of `pairwise_accuracy` and `system_pearson`: systems' scores change hands."""
     values = np.array([metric.system_scores() for metric in metrics])[:, :, None]  # [metrics, systems, 1]
     z = standardised(values, np.ones(values.shape[1:], np.bool_))[:, :, 0]
-    masks = np.concatenate(list(_masks((z.shape[1], 1), draws, seed)))[:, :, 0]  # [draws, systems]
+    swapped = np.concatenate(list(masks((z.shape[1], 1), draws, seed)))[:, :, 0]  # [draws, systems]
     found = []
     if statistic == "system_pearson":
         y = gold.human.system_scores()
@@ -176,7 +181,7 @@ def system_draws(statistic: str, gold: Gold, metrics: Sequence[Scores], *, draws
 
         def correlation(mixed: Floats) -> Floats:
             mixed = mixed - mixed.mean(axis=1, keepdims=True)
-            return _divided(mixed @ y, np.sqrt((mixed**2).sum(axis=1)) * size)
+            return divided(mixed @ y, np.sqrt((mixed**2).sum(axis=1)) * size)
     else:
         signs = system_signs(gold, gold.human)
 
@@ -184,25 +189,25 @@ def system_draws(statistic: str, gold: Gold, metrics: Sequence[Scores], *, draws
             return np.asarray((np.sign(mixed[:, gold.first] - mixed[:, gold.second]) == signs).mean(axis=1))
 
     for a, b in zip(*np.triu_indices(len(metrics), k=1), strict=True):
-        one, two = np.where(masks, z[a], z[b]), np.where(masks, z[b], z[a])
+        one, two = np.where(swapped, z[a], z[b]), np.where(swapped, z[b], z[a])
         found.append((correlation(one) - correlation(two)).astype(np.float32))
     return np.stack(found, axis=1) if found else np.empty((draws, 0), np.float32)
 
 
 def _cells(metrics: Sequence[Scores]) -> Floats:
-    """[metrics, systems, segments]; a pairwise metric counts by its row means."""
+    """[metrics, systems, segments]; a pairwise metric counts by its mean differences. What nobody annotated may be 0."""
     rows = []
     for metric in metrics:
         assert metric.segments is not None
-        rows.append(metric.segments)
+        rows.append(np.nan_to_num(metric.segments))
     return np.array(rows)
 
 
-def _masks(shape: tuple[int, ...], draws: int, seed: int) -> Iterator[NDArray[np.bool_]]:
-    """Blocks [draws, systems, segments] of fair coins."""
+def masks(shape: tuple[int, ...], draws: int, seed: Seed, block: int = BLOCK) -> Iterator[NDArray[np.bool_]]:
+    """Blocks [draws, ...] of fair coins; the size of blocks, a multiple of 32, does not change what is drawn."""
     random = np.random.default_rng(seed)
-    for begin in range(0, draws, BLOCK):
-        yield random.integers(2, size=(BLOCK, *shape), dtype=np.bool_)[: draws - begin]
+    for begin in range(0, draws, block):
+        yield random.integers(2, size=(block, *shape), dtype=np.bool_)[: draws - begin]
 
 
 def _segment_sums(mask: NDArray[np.bool_], by_segment: Floats) -> Floats:
@@ -229,15 +234,17 @@ def _mean_correlation(features: Floats, counts: Floats) -> Floats:
     `features` [block, 3, segments] are sums, squares and products.
     """
     sums, squares, products = features[:, 0], features[:, 1], features[:, 2]
+    if not len(counts):
+        return np.zeros(len(features))
     variance = squares - sums * sums / counts
     varied = variance > 1e-12 * squares
     np.sqrt(variance, out=variance, where=varied)
     np.divide(products, variance, out=products, where=varied)
     if varied.all():
         return np.asarray(products.mean(axis=1))
-    return _divided(np.where(varied, products, 0).sum(axis=1), varied.sum(axis=1).astype(np.float64))
+    return divided(np.where(varied, products, 0).sum(axis=1), varied.sum(axis=1).astype(np.float64))
 
 
-def _divided(above: Floats, below: Floats) -> Floats:
+def divided(above: Floats, below: Floats) -> Floats:
     """0 where there is nothing to divide by."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

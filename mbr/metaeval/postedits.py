@@ -49,10 +49,10 @@ def read_post_edits(path: str | Path | None = None, files: Sequence[str | Path] 
             raise InputError(f"{path}: expected a .tar.gz of MLQE-PE; give plain files with --sources --before --after")
         for suffix in (".src", ".mt", ".pe"):
             member(Path(path), suffix)  # complains of what is missing
-            columns.append([text for _, text in table_lines(path, suffix)])
+            columns.append([text.removesuffix("\r") for _, text in table_lines(path, suffix)])
         names = [f"{path} ({suffix})" for suffix in (".src", ".mt", ".pe")]
     else:
-        columns = [[text for _, text in lines(file)] for file in files]
+        columns = [[text.removesuffix("\r") for _, text in lines(file)] for file in files]
         names = [str(file) for file in files]
     for name, column in zip(names[1:], columns[1:], strict=True):
         if len(column) != len(columns[0]):

@@ -23,7 +23,7 @@ from pear.data.judgments import Judgment
 
 Segment = TypeVar("Segment", bound=Hashable)
 
-MOST_GROUPINGS = 200_000  # to try all of them
+MOST_GROUPINGS = 20_000  # to try all of them
 SECONDS = 120.0
 
 
@@ -33,6 +33,7 @@ class Grouping:
 
     groups: tuple[frozenset[str], ...]
     segments: int
+    proven: bool = True  # that no grouping keeps more
 
 
 def disjoint_groups(raters: Mapping[Segment, Set[str]], groups: int) -> tuple[Grouping, list[Segment]]:
@@ -97,6 +98,7 @@ def read_evaluators(
         metrics=tuple(evaluators[1:]),
         notes=(
             f"{len(kept)} of {len(scores)} segments have a rater of each of {groups} disjoint groups: "
+            + ("" if grouping.proven else f"(the best found in {SECONDS:.0f} s, there may be a better one) ")
             + "; ".join(f"raters-{number} is {', '.join(sorted(group))}" for number, group in enumerate(order, 1)),
         ),
     )
@@ -152,4 +154,5 @@ def _solved(cases: Counter[frozenset[str]], everybody: Sequence[str], groups: in
         raise InputError(f"no grouping of {len(everybody)} raters was found within {SECONDS:.0f} s: {done.message}")
     chosen = np.rint(done.x[:members]).reshape(len(everybody), groups) > 0
     made = tuple(frozenset(rater for rater in everybody if chosen[number[rater], g]) for g in range(groups))
-    return Grouping(made, sum(count for case, count in listed if all(case & group for group in made)))
+    kept = sum(count for case, count in listed if all(case & group for group in made))
+    return Grouping(made, kept, proven=done.status == 0)

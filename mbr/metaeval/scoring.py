@@ -118,12 +118,12 @@ def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts) -
     found = utility.score_pairs([*triples, *against]).astype(np.float64)
     if not np.isfinite(found).all():
         raise ModelError(f"{name} gave a score that is not a number; try --dtype float32")
-    differences = np.zeros((systems, systems, segments))
+    differences = np.full((systems, systems, segments), np.nan)
     if cells:
         differences[tuple(np.array(cells).T)] = found[: len(cells)]
     to_reference: Floats | None = None
     if anchored:
-        to_reference = np.zeros((systems, segments))
+        to_reference = np.full((systems, segments), np.nan)
         both = found[len(cells) :].reshape(-1, 2)
         to_reference[tuple(np.array(anchored).T)] = (both[:, 0] - both[:, 1]) / 2
     return Scores.pairwise(name, differences, to_reference)
@@ -150,7 +150,7 @@ def metric_by_name(
         if found.to_reference is not None:
             return np.asarray(found.to_reference[0])
         assert found.segments is not None
-        return np.asarray(found.segments[0] / (100.0 if word in LEXICAL else 1.0))
+        return np.asarray(found.segments[0] / (100.0 if word.strip().lower() in LEXICAL else 1.0))
 
     return metric
 

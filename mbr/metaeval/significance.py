@@ -19,23 +19,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mbr.metaeval.permutations import (
-    Progress,
-    global_pearson_draws,
-    pdp_draws,
-    segment_pearson_draws,
-    spa_draws,
-    system_draws,
-)
+from mbr.metaeval import difference_permutations, permutations
+from mbr.metaeval.permutations import Progress, Seed
 from mbr.metaeval.spa import Floats32
 from mbr.metaeval.statistics import OF_SYSTEMS, Gold, measure
 from mbr.metaeval.values import Floats, Scores
 
 LEVEL = 0.05
 _PEARSON = {
-    "global_pearson": global_pearson_draws,
-    "pdp": pdp_draws,
-    "segment_pearson": segment_pearson_draws,
+    "global_pearson": permutations.global_pearson_draws,
+    "pdp": permutations.pdp_draws,
+    "segment_pearson": permutations.segment_pearson_draws,
+}
+_OF_DIFFERENCES = {
+    "pdp": difference_permutations.pdp_draws,
+    "segment_pearson": difference_permutations.segment_pearson_draws,
+    "spa": difference_permutations.spa_draws,
 }
 
 
@@ -71,33 +70,43 @@ def compare_metrics(
     statistic: str,
     *,
     draws: int = 1000,
-    seed: int = 1,
+    seed: Seed = 1,
     progress: Progress = lambda steps: steps,
 ) -> Comparison:
     """Every pair of metrics under one statistic; metrics that the statistic is not defined for are left out.
 
-    Pairwise metrics: exact for acc_eq and Kendall; elsewhere their row means take their place, in the score too. SPA is
-    tested in its official form.
+    Scores change hands; where one of two metrics is pairwise, differences do (`difference_permutations`).
     """
     if statistic in ("acc_eq", "kendall"):
         return _sign_tests(gold, metrics, statistic, draws=draws, seed=seed)
-    if statistic == "spa" and gold.symmetric:
-        gold = Gold(gold.scores, gold.human.systems, draws=gold.draws)
-    if statistic not in OF_SYSTEMS:
-        metrics = [Scores(one.name, one.segments) for one in metrics if one.segments is not None]
     values = {one.name: measure(gold, one, [statistic])[statistic] for one in metrics}
     metrics = [one for one in metrics if values[one.name] is not None]
     scores = np.array([values[one.name] for one in metrics], np.float64)
-    if len(metrics) < 2:
-        drawn = np.empty((draws, 0), np.float32)
-    elif statistic == "spa":
-        drawn = spa_draws(gold, metrics, draws=draws, seed=seed, progress=progress)
-    elif statistic in OF_SYSTEMS:
-        drawn = system_draws(statistic, gold, metrics, draws=draws, seed=seed)
-    else:
-        drawn = _PEARSON[statistic](gold, metrics, draws=draws, seed=seed)
-    names = tuple(one.name for one in metrics)
-    return Comparison(names, scores, permutation_p(scores, drawn), drawn)
+    pairs = [(int(a), int(b)) for a, b in zip(*np.triu_indices(len(metrics), k=1), strict=True)]
+    drawn = np.empty((draws, len(pairs)), np.float32)
+    # The other statistics take a pairwise metric by its mean differences, which are scores.
+    by_difference = [statistic in _OF_DIFFERENCES and _pairwise(metrics[a], metrics[b]) for a, b in pairs]
+    if asked := [pair for pair, by in zip(pairs, by_difference, strict=True) if by]:
+        test = _OF_DIFFERENCES[statistic]
+        drawn[:, by_difference] = test(gold, metrics, asked, draws=draws, seed=seed)
+    plain = [one for one in metrics if one.differences is None or statistic not in _OF_DIFFERENCES]
+    if len(plain) > 1:
+        drawn[:, np.logical_not(by_difference)] = _score_draws(gold, plain, statistic, draws, seed, progress)
+    return Comparison(tuple(one.name for one in metrics), scores, permutation_p(scores, drawn), drawn)
+
+
+def _pairwise(one: Scores, other: Scores) -> bool:
+    return one.differences is not None or other.differences is not None
+
+
+def _score_draws(
+    gold: Gold, metrics: Sequence[Scores], statistic: str, draws: int, seed: Seed, progress: Progress
+) -> Floats32:
+    if statistic == "spa":
+        return permutations.spa_draws(gold, metrics, draws=draws, seed=seed, progress=progress)
+    if statistic in OF_SYSTEMS:
+        return permutations.system_draws(statistic, gold, metrics, draws=draws, seed=seed)
+    return _PEARSON[statistic](gold, metrics, draws=draws, seed=seed)
 
 
 def permutation_p(scores: Floats, draws: Floats32) -> Floats:
@@ -122,7 +131,8 @@ def combine(comparisons: Sequence[Comparison], weights: Floats | None = None) ->
         places = [one.names.index(name) for name in names]
         scores.append(one.scores[places])
         drawn.append(_of_pairs(one, places))
-    share = np.full(len(comparisons), 1 / len(comparisons)) if weights is None else weights / weights.sum()
+    share = np.ones(len(comparisons)) if weights is None or not weights.any() else weights
+    share = share / share.sum()
     mean = np.tensordot(share, np.array(scores), 1)
     chance = np.tensordot(share, np.array(drawn), 1).astype(np.float32)
     return Comparison(tuple(names), mean, permutation_p(mean, chance), chance)
@@ -138,7 +148,7 @@ def _of_pairs(comparison: Comparison, places: Sequence[int]) -> Floats32:
     return np.asarray(comparison.draws[:, number[a, b]] * np.where(a < b, 1, -1).astype(np.float32))
 
 
-def _sign_tests(gold: Gold, metrics: Sequence[Scores], statistic: str, *, draws: int, seed: int) -> Comparison:
+def _sign_tests(gold: Gold, metrics: Sequence[Scores], statistic: str, *, draws: int, seed: Seed) -> Comparison:
     from scipy.special import bdtrc
 
     rows, scores, names = [], [], []

@@ -62,8 +62,10 @@ def spa_range(gold: Scores | Floats, metric: Scores | Floats, *, signs: Floats32
 
 def is_constant(scores: Scores) -> bool:
     """Whether a metric cannot tell any two systems apart; its official SPA means nothing (0 >= 0 is always true)."""
+    if scores.segments is not None and len(scores.segments) < 2:
+        return False
     if scores.differences is not None:
-        return not scores.differences.any()
+        return not np.nan_to_num(scores.differences).any()
     assert scores.segments is not None
     return bool((scores.segments == scores.segments[:1]).all())
 

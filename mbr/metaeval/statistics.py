@@ -185,11 +185,12 @@ def segment_pearson(gold: Gold, metric: Scores) -> float | None:
 
 
 def global_pearson(gold: Gold, metric: Scores) -> float | None:
-    """Of all annotated translations. A pairwise metric, which knows no level of a segment, counts by its row means."""
+    """Of all annotated translations. A pairwise metric, which knows no level of segments, counts by mean differences."""
     assert metric.segments is not None
-    if int(gold.valid.sum()) < 2:
+    cells = gold.valid & ~np.isnan(metric.segments)  # alone in its segment, a translation has no difference
+    if int(cells.sum()) < 2:
         return None
-    return pearson(metric.segments[gold.valid], gold.scores[gold.valid])
+    return pearson(metric.segments[cells], gold.scores[cells])
 
 
 def soft_pairwise_accuracy(gold: Gold, metric: Scores) -> float | None:
@@ -208,8 +209,6 @@ def pairwise_accuracy(gold: Gold, metric: Scores) -> float | None:
 
 def system_signs(gold: Gold, scores: Scores) -> Floats:
     """[pairs of systems]: 1 if the first is better, -1 if the second is, 0 if neither."""
-    if scores.differences is not None and scores.systems is None:
-        return np.asarray(np.sign(gold.metric_differences(scores).sum(axis=1)))
     values = scores.system_scores()
     return np.asarray(np.sign(values[gold.first] - values[gold.second]))
 

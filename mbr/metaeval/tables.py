@@ -14,39 +14,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from candidates.errors import InputError, UsageError
 from candidates.text import lines
-from mbr.metaeval.values import Floats, Scores, ScoreSet
+from mbr.metaeval.values import Floats, Scores, ScoreSet, score_of
 from pear.data.jsonl import json_records
-from pear.data.record import finite
 from pear.data.tables import tsv_rows
 
 KEYS = ("system", "segment")
 OTHER = "other"
 REFERENCE = "reference"
-NONE = ("None", "none", "", "null", None)
 
 
 def read_study(path: str | Path, human: str, *, metrics: Sequence[str] | None = None, lp: str = "") -> ScoreSet:
     """A table of systems, segments and evaluators as a score set: `human` is the gold, other columns are metrics.
 
     `metrics` chooses some of them. Systems without a human score are not among the systems. An evaluator may lack
-    scores; what needs them complains.
+    scores (`ScoreSet.complete` leaves such metrics out).
     """
     cells: dict[str, dict[tuple[str, str], float]] = {}
-    columns: list[str] = []
+    seen: dict[tuple[str, str], None] = {}
     for where, row in _rows(path):
         key = (_name(row, "system", where), _name(row, "segment", where))
-        columns = columns or [name for name in row if name not in KEYS]
         if OTHER in row:
             raise InputError(f"{where}: a column {OTHER!r} makes this a pairwise metric; give it with --own NAME=FILE")
-        for column in columns:
-            if key in cells.setdefault(column, {}):
-                raise InputError(f"{where}: a second row of system {key[0]!r} and segment {key[1]!r}; expected one")
-            cells[column][key] = _score(row.get(column), where, column)
+        if key in seen:
+            raise InputError(f"{where}: a second row of system {key[0]!r} and segment {key[1]!r}; expected one")
+        seen[key] = None
+        for column, value in row.items():
+            if column not in KEYS:
+                cells.setdefault(column, {})[key] = score_of(value, where, column)
+    columns = list(cells)
     for column in (human, *(metrics or ())):
         if column not in cells:
             raise UsageError(f"{path}: no column {column!r}; found {', '.join(columns) or 'none'}")
@@ -55,8 +56,8 @@ def read_study(path: str | Path, human: str, *, metrics: Sequence[str] | None = 
     systems = tuple(sorted({system for system, _ in scored}))
     if not systems:
         raise InputError(f"{path}: the column {human!r} has no score")
-    others = tuple(sorted({system for system, _ in cells[human]} - set(systems)))
-    segments = _in_order({segment for _, segment in cells[human]})
+    others = tuple(sorted({system for system, _ in seen} - set(systems)))
+    segments = _in_order({segment for _, segment in seen})
     every = {column: _matrix(cells[column], systems, segments) for column in (human, *chosen)}
     return ScoreSet(
         name=Path(path).name.removesuffix(".gz").rsplit(".", 1)[0],
@@ -78,7 +79,7 @@ def read_own(name: str, path: str | Path, known: ScoreSet) -> Scores:
     if _is_table(path):
         rows = list(_rows(path))
         pairwise = OTHER in rows[0][1]
-        return _own_pairs(name, rows, known) if pairwise else _own_table(name, path, rows, known)
+        return (_own_pairs if pairwise else _own_table)(name, path, rows, known)
     scores: dict[str, list[float]] = {}
     for number, line in lines(path):
         where = f"{path}, line {number}"
@@ -87,7 +88,7 @@ def read_own(name: str, path: str | Path, known: ScoreSet) -> Scores:
             raise InputError(
                 f"{where}: expected system<TAB>score, found {line!r:.60}; a table has a header with system and segment"
             )
-        scores.setdefault(system, []).append(_score(score, where, "score"))
+        scores.setdefault(system, []).append(score_of(score, where, "score"))
     rows_of = []
     for system in known.systems:
         found = scores.get(system)
@@ -103,41 +104,51 @@ def read_own(name: str, path: str | Path, known: ScoreSet) -> Scores:
 
 
 def _own_table(name: str, path: str | Path, rows: list[tuple[str, dict[str, object]]], known: ScoreSet) -> Scores:
-    columns = [column for column in rows[0][1] if column not in KEYS]
-    column = "score" if "score" in columns else name if name in columns else columns[0] if len(columns) == 1 else None
-    if column is None:
-        raise UsageError(f"{path}: which of the columns {', '.join(columns)} is {name}? call one `score`")
+    column = _score_column(name, path, rows)
     values = np.full(known.gold.shape, np.nan)
+    seen: dict[tuple[int, int], str] = {}
     for where, system, place, row in _placed(rows, known):
         if system is not None:
-            values[system, place] = _score(row.get(column), where, column)
+            _refuse_second(seen, (system, place), where)
+            values[system, place] = score_of(row.get(column), where, column)
     return Scores(name, values, kind="own")
 
 
-def _own_pairs(name: str, rows: list[tuple[str, dict[str, object]]], known: ScoreSet) -> Scores:
+def _own_pairs(name: str, path: str | Path, rows: list[tuple[str, dict[str, object]]], known: ScoreSet) -> Scores:
+    column = _score_column(name, path, rows)
     systems, segments = known.gold.shape
     values = np.full((systems, systems, segments), np.nan)
     anchored = np.full((systems, segments), np.nan)
     order = {system: place for place, system in enumerate(known.systems)}
+    seen: dict[tuple[int, str, int], str] = {}
     for where, system, place, row in _placed(rows, known):
         other = _name(row, OTHER, where)
-        column = "score" if "score" in row else name
         if system is None or other == known.systems[system]:
             continue
+        _refuse_second(seen, (system, other, place), where)
         if other in order:
-            values[system, order[other], place] = _score(row.get(column), where, column)
+            values[system, order[other], place] = score_of(row.get(column), where, column)
         elif other in (REFERENCE, known.reference):
-            anchored[system, place] = _score(row.get(column), where, column)
+            anchored[system, place] = score_of(row.get(column), where, column)
     # One order is enough: the other is its negation.
-    turned = -values.transpose(1, 0, 2)
-    values = np.where(np.isnan(values), turned, values)
-    values[np.arange(systems), np.arange(systems)] = 0.0
-    judged = ~np.isnan(known.gold)
-    missing = int((np.isnan(values) & judged[:, None] & judged[None]).sum()) // 2
-    if missing:
-        raise InputError(f"{name}: {missing} pairs of translations that people scored have no score; expected a number")
-    all_anchored = not (np.isnan(anchored) & judged).any()
-    return Scores.pairwise(name, np.nan_to_num(values), np.nan_to_num(anchored) if all_anchored else None)
+    values = np.where(np.isnan(values), -values.transpose(1, 0, 2), values)
+    complete = not (np.isnan(anchored) & ~np.isnan(known.gold)).any()
+    return Scores.pairwise(name, values, anchored if complete else None)
+
+
+def _score_column(name: str, path: str | Path, rows: list[tuple[str, dict[str, object]]]) -> str:
+    columns = list(dict.fromkeys(key for _, row in rows for key in row if key not in (*KEYS, OTHER)))
+    if "score" in columns or name in columns:
+        return "score" if "score" in columns else name
+    if len(columns) != 1:
+        raise UsageError(f"{path}: which of the columns {', '.join(columns) or '(none)'} is {name}? call one `score`")
+    return columns[0]
+
+
+def _refuse_second(seen: dict[Any, str], key: Any, where: str) -> None:
+    if key in seen:
+        raise InputError(f"{where}: a second row of what {seen[key].rpartition(', ')[2]} has; expected one")
+    seen[key] = where
 
 
 def _placed(
@@ -147,7 +158,8 @@ def _placed(
     systems = {system: place for place, system in enumerate(known.systems)}
     segments = {segment: place for place, segment in enumerate(known.segments)}
     given = [_name(row, "segment", where) for where, row in rows]
-    if "0" in given and "0" not in segments and known.segments[0] == "1":  # counted from 0
+    numbered = known.segments == tuple(map(str, range(1, len(segments) + 1)))
+    if "0" in given and numbered:  # counted from 0
         segments = {str(int(segment) - 1): place for segment, place in segments.items()}
     for (where, row), segment in zip(rows, given, strict=True):
         if segment not in segments:
@@ -184,12 +196,6 @@ def _name(row: dict[str, object], key: str, where: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
         raise InputError(f"{where}: {key} {value!r:.40} is no name; expected a text or a number")
     return str(value)
-
-
-def _score(value: object, where: str, column: str) -> float:
-    if value is None or (isinstance(value, str) and value in NONE):
-        return float("nan")
-    return finite(value, where, column)
 
 
 def _in_order(segments: set[str]) -> list[str]:

@@ -7,16 +7,20 @@ systems instead: by how much one translation is better than another.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import InputError, UsageError
+from pear.data.record import finite
 
 Floats = NDArray[np.float64]
+UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, bytes that are no text, line separators
+LARGEST = 1e100  # of a score; squares of larger ones are no numbers
 Kind = Literal["metric", "own", "human", "sanity"]
 
 
@@ -27,7 +31,7 @@ class Scores:
     name: str
     segments: Floats | None  # [systems, segments]; None: known for systems only
     systems: Floats | None = None  # [systems]; None: the means over all segments
-    differences: Floats | None = None  # [systems, systems, segments]; only a pairwise metric has them
+    differences: Floats | None = None  # [systems, systems, segments]; a pairwise metric's, NaN where it was not asked
     to_reference: Floats | None = None  # [systems, segments]: a pairwise metric with the reference as the other side
     kind: Kind = "metric"
     reference: str | None = None  # what it compares with: a reference, or None
@@ -36,16 +40,18 @@ class Scores:
     def pairwise(cls, name: str, differences: Floats, to_reference: Floats | None = None) -> Scores:
         """Of differences [systems, systems, segments]; both orders of a pair are averaged with opposite signs.
 
-        A translation's own score is its mean difference to the others.
+        A translation's own score is its mean difference to the others that it was compared with.
         """
         if differences.ndim != 3 or differences.shape[0] != differences.shape[1]:
             raise UsageError(f"{name}: differences of shape {differences.shape}; expected [systems, systems, segments]")
         averaged = (differences - differences.transpose(1, 0, 2)) / 2
-        others = max(len(averaged) - 1, 1)
-        return cls(name, averaged.sum(axis=1) / others, differences=averaged, to_reference=to_reference, kind="own")
+        averaged[np.arange(len(averaged)), np.arange(len(averaged))] = 0.0
+        compared = (~np.isnan(averaged)).sum(axis=1) - 1  # [systems, segments], itself not counted
+        means = np.where(compared > 0, np.nansum(averaged, axis=1) / np.maximum(compared, 1), np.nan)
+        return cls(name, means, differences=averaged, to_reference=to_reference, kind="own")
 
     def system_scores(self) -> Floats:
-        """[systems]: as they were given, else the means of the segments that have a score."""
+        """[systems]: as they were given, else the means over the segments that have a score."""
         if self.systems is not None:
             return self.systems
         assert self.segments is not None
@@ -107,7 +113,12 @@ class ScoreSet:
     texts: Texts | None = None
     reference: str | None = None  # the name of the one that metrics compare with
     dropped: tuple[str, ...] = ()  # systems that are known but do not count: references, outliers, without a score
-    notes: tuple[str, ...] = field(default=())  # what a user should know: who was left out, and why
+    notes: tuple[str, ...] = ()  # what a user should know: who was left out, and why
+
+    def __post_init__(self) -> None:
+        for name in (*self.systems, self.human.name, *(one.name for one in self.metrics)):
+            if any(unicodedata.category(letter) in UNPRINTABLE for letter in name):
+                raise InputError(f"the name {name!r:.80} holds a control character; expected one that can be shown")
 
     @property
     def gold(self) -> Floats:
@@ -172,34 +183,60 @@ class ScoreSet:
             raise UsageError("no system is left; leave out fewer")
         return self.take(np.array(kept))
 
+    def complete(self, named: Sequence[str] = ()) -> ScoreSet:
+        """Without metrics that lack a score of an annotated translation, with a note; one that was named raises."""
+        kept, notes = [], list(self.notes)
+        for one in self.metrics:
+            try:
+                check_metric(one, self.gold)
+                kept.append(one)
+            except InputError as exc:
+                if one.name in named:
+                    raise
+                notes.append(f"{one.name} is left out: {str(exc).removeprefix(f'{one.name}: ')}")
+        return replace(self, metrics=tuple(kept), notes=tuple(notes))
+
     def with_metrics(self, *added: Scores) -> ScoreSet:
         """With more metrics, whose names must be new and whose scores must be there for all annotated translations."""
-        names = [one.name for one in (*self.metrics, *added)]
+        names = [one.name for one in (self.human, *self.metrics, *added)]
         for one in added:
             if names.count(one.name) > 1:
-                raise UsageError(f"two metrics are called {one.name!r}; give another name")
-            check_metric(one, self.human.segments)
+                raise UsageError(f"{one.name!r} is the name of another metric or of the gold; give another name")
+            check_metric(one, self.gold)
         return replace(self, metrics=(*self.metrics, *added))
 
 
 def _pinned(scores: Scores, segments: NDArray[np.int64]) -> Scores:
-    systems = scores.systems if scores.differences is not None else scores.system_scores()
-    return replace(scores.columns(segments), systems=systems)
+    return replace(scores.columns(segments), systems=scores.system_scores())
 
 
-def check_metric(metric: Scores, gold: Floats | None) -> None:
-    """Refuse a metric whose shape is another, or without a number for an annotated translation."""
+def check_metric(metric: Scores, gold: Floats) -> None:
+    """Refuse a metric whose shape is another, or without a number for what people annotated."""
     if metric.systems is not None and not np.isfinite(metric.systems).all():
         raise InputError(f"{metric.name}: a system's score is not a number")
     if metric.segments is None:
         return
-    assert gold is not None
     shape = (metric.segments if metric.differences is None else metric.differences).shape[-2:]
     if shape != gold.shape:
         raise InputError(
             f"{metric.name}: scores of {shape[0]} systems and {shape[1]} segments, but people scored "
             f"{gold.shape[0]} and {gold.shape[1]}; expected the same"
         )
-    missing = int((~np.isfinite(metric.segments) & ~np.isnan(gold)).sum())
+    judged = ~np.isnan(gold)
+    if metric.differences is not None:
+        pairs = ~np.isfinite(metric.differences) & judged[:, None] & judged[None]
+        missing, what = int(pairs.sum()) // 2, "pairs of translations"
+    else:
+        missing, what = int((~np.isfinite(metric.segments) & judged).sum()), "translations"
     if missing:
-        raise InputError(f"{metric.name}: {missing} translations that people scored have no score; expected a number")
+        raise InputError(f"{metric.name}: {missing} {what} that people scored have no score; expected a number")
+
+
+def score_of(value: object, where: str, name: str) -> float:
+    """A score from a file; NaN where there is none (`None`, `null`, an empty cell)."""
+    if value is None or (isinstance(value, str) and value in ("", "None", "none", "null")):
+        return float("nan")
+    found = finite(value, where, name)
+    if abs(found) > LARGEST:
+        raise InputError(f"{where}: {name} {value!r:.40} is too large; expected a score below {LARGEST:g} in size")
+    return found

@@ -44,7 +44,7 @@ class EvalFolder:
         """`lp` may be left out where the folder has one language pair."""
         found = sorted(file.stem for file in (Path(path) / "sources").glob("*.txt"))
         if not lp and len(found) != 1:
-            raise UsageError(f"{path} has the language pairs {', '.join(found) or 'none'}; choose one with lp=")
+            raise UsageError(f"{path} has the language pairs {', '.join(found) or 'none'}; choose one (--lp)")
         if lp and lp not in found:
             raise InputError(f"{path}: no sources/{lp}.txt; found {', '.join(found) or 'no language pair'}")
         return cls(Path(path), lp or found[0])
@@ -94,7 +94,7 @@ class EvalFolder:
             files = sorted((self.path / "human-scores").glob(f"{self.lp}.*{suffix}"))
             found = [file.name.removeprefix(f"{self.lp}.").removesuffix(suffix) for file in files]
             raise InputError(
-                f"{self.path}: no human scores {path.name}; found {', '.join(found) or 'none'}; choose one with human="
+                f"{self.path}: no human scores {path.name}; found {', '.join(found) or 'none'}; choose one (--human)"
             )
         return path
 

@@ -55,6 +55,9 @@ def tsv_rows(path: str | Path, suffix: str = ".tsv") -> Iterator[Row]:
     # A file with CRLF line ends has them everywhere; elsewhere a `\r` is content.
     end = "\r" if first[1].endswith("\r") else ""
     header = [name for name in first[1].removesuffix(end).split("\t") if not name.startswith("#")]
+    twice = [name for name in header if header.count(name) > 1]
+    if twice:
+        raise InputError(f"{path}: two columns are called {twice[0]!r:.40}; expected different names")
     count = 0
     for number, line in rows:
         if not line.strip():

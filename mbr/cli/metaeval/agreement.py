@@ -96,10 +96,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
     parse_statistics(options.statistics.split(","))  # a wrong name is told before files are read
     sets = read_sets(options, console)
-    return write_table("agreement", options, console, partial(meta_evaluate, sets))
+    return write_table("agreement", options, console, partial(meta_evaluate, sets), significance=options.significance)
 
 
-def write_table(task: str, options: argparse.Namespace, console: Console, make: Callable[..., Table]) -> int:
+def write_table(
+    task: str, options: argparse.Namespace, console: Console, make: Callable[..., Table], *, significance: bool
+) -> int:
     """Make a table as the options of statistics say, and write it."""
     from mbr.cli.metaeval.output import write
 
@@ -107,7 +109,7 @@ def write_table(task: str, options: argparse.Namespace, console: Console, make: 
     table = make(
         statistics=options.statistics.split(","),
         rank_by=options.rank_by,
-        significance=options.significance,
+        significance=significance,
         draws=options.draws,
         seed=options.seed,
         symmetric=options.spa == "symmetric",
@@ -115,9 +117,13 @@ def write_table(task: str, options: argparse.Namespace, console: Console, make: 
         progress=_bars(console),
     )
     for note in table.notes:
-        console.warn(note) if "means nothing" in note else console.info(note)
-    parts = [replace(grid(task, part), legend=(signature_of(task, part),)) for part in table.parts]
-    write([grid(task, table), *parts], as_json(task, table), options, signature_of(task, table))
+        console.info(note)
+    for warning in table.warnings:
+        console.warn(warning)
+    said = signature_of(task, table, options)
+    grids = [grid(one, signature_of(task, one, options)) for one in (table, *table.parts)]
+    grids = [grids[0], *(replace(one, legend=one.legend[-1:]) for one in grids[1:])]
+    write(grids, as_json(table, said), options, said)
     rows = len([row for row in table.rows if row.kind != "sanity"])
     console.info(
         f"{rows} evaluator{'' if rows == 1 else 's'}, {len(table.statistics)} statistics "
@@ -138,8 +144,10 @@ def _bars(console: Console) -> Callable[[str], Callable[[Iterable[int]], Iterabl
     return bar
 
 
-def signature_of(task: str, table: Table) -> str:
+def signature_of(task: str, table: Table, options: argparse.Namespace) -> str:
     from mbr.cli.metaeval.output import signature
+
+    random = table.comparisons or any(row.kind == "sanity" for row in table.rows)
 
     return signature(
         task,
@@ -150,37 +158,44 @@ def signature_of(task: str, table: Table) -> str:
         systems="+".join(str(len(systems)) for systems in table.systems),
         segments="+".join(map(str, table.segments)),
         spa=("symmetric" if table.symmetric else "official,sorted") if "spa" in table.statistics else None,
+        draws=options.draws if table.comparisons else None,
+        seed=options.seed if random else None,
     )
 
 
-def grid(task: str, table: Table) -> Grid:
+def grid(table: Table, said: str) -> Grid:
     from mbr.cli.metaeval.output import RULE, Grid
 
     columns = [*(["average"] if {"spa", "acc_eq"} <= set(table.statistics) else []), *table.statistics]
     keys = [key for name in columns for key in ([name, "epsilon"] if name == "acc_eq" else [name])]
     clusters = [f"{name}_rank" for name in columns if name in table.comparisons]
     names: list[str] = []
-    cells: list[list[float | None]] = []
+    labels: list[str] = []
+    cells: list[list[float | str | None]] = []
     shown: list[list[str]] = []
     for row in table.rows:
         if row.kind == "sanity" and RULE not in names:
             names.append(RULE)
+            labels.append(RULE)
             cells.append([])
             shown.append([""] * (1 + len(columns)))
         free = row.kind == "metric" and row.reference is None and _told(table)
         names.append(row.metric + (FREE if free else MARKS.get(row.kind, "")))
+        labels.append(row.metric)
         ranks = [row.ranks.get(name) for name in columns if name in table.comparisons]
-        cells.append([row.rank, *(row.values.get(key) for key in keys), *ranks])
+        values = [row.values.get(key) for key in keys]
+        cells.append(["mean" if table.parts else table.lps[0], row.kind, row.reference, row.rank, *values, *ranks])
         shown.append([str(row.rank or "-"), *(_shown(row, name) for name in columns)])
     return Grid(
         corner="metric",
         heads=["rank", *(HEADS[name] for name in columns)],
-        keys=["rank", *keys, *clusters],
+        keys=["lp", "kind", "reference", "rank", *keys, *clusters],
         names=names,
+        labels=labels,
         cells=cells,
         shown=shown,
         title=_title(table),
-        legend=_legend(task, table),
+        legend=[*_legend(table), said],
     )
 
 
@@ -208,7 +223,7 @@ def _title(table: Table) -> str:
     return f"{table.test_set}: agreement with {table.human}, mean of {', '.join(table.lps)}"
 
 
-def _legend(task: str, table: Table) -> list[str]:
+def _legend(table: Table) -> list[str]:
     said = []
     by = HEADS[table.ranked_by] + (" of SPA and acc_eq*" if table.ranked_by == "average" else "")
     tested = "ranks, and numbers in brackets: clusters, p <= .05; " if table.comparisons else ""
@@ -220,11 +235,10 @@ def _legend(task: str, table: Table) -> list[str]:
         said.append("? says the same of all systems: its SPA means nothing")
     if any(row.kind == "sanity" for row in table.rows):
         said.append("below the line: what knows nothing of translation; no metric should be near it")
-    said.append(signature_of(task, table))
     return said
 
 
-def as_json(task: str, table: Table) -> dict[str, Any]:
+def as_json(table: Table, said: str) -> dict[str, Any]:
     several = len(table.lps) > 1
     found: dict[str, Any] = {
         "test_set": table.test_set,
@@ -235,7 +249,7 @@ def as_json(task: str, table: Table) -> dict[str, Any]:
         "statistics": list(table.statistics),
         "spa": "symmetric" if table.symmetric else "official, systems sorted by name",
         "ranked_by": table.ranked_by,
-        "signature": signature_of(task, table),
+        "signature": said,
         "rows": [_row_json(row) for row in table.rows],
     }
     if table.comparisons:
@@ -243,10 +257,10 @@ def as_json(task: str, table: Table) -> dict[str, Any]:
             name: {"metrics": list(one.names), "p": one.p.tolist(), "draws": len(one.draws)}
             for name, one in table.comparisons.items()
         }
-    if table.notes:
-        found["notes"] = list(table.notes)
+    if table.notes or table.warnings:
+        found["notes"] = [*table.notes, *table.warnings]
     if several:
-        found["language_pairs"] = [as_json(task, part) for part in table.parts]
+        found["language_pairs"] = [as_json(part, said) for part in table.parts]
     return found
 
 

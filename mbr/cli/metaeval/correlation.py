@@ -60,6 +60,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         heads=[str(number) for number in range(1, len(matrix.names) + 1)],
         keys=list(matrix.names),
         names=[f"{number} {name}" for number, name in enumerate(matrix.names, 1)],
+        labels=matrix.names,
         cells=values,
         shown=[[f"{value:.2f}".replace("0.", ".") for value in row] for row in values],
         title=title,

@@ -97,14 +97,17 @@ def add_output_options(parser: Parser, *, plot: str | None = None) -> None:
 
 def check_files(options: argparse.Namespace) -> None:
     """Refuse outputs that cannot be written, before any work."""
+    from candidates.config import config_path
     from candidates.text import refuse_overwrite, regular_target
 
     files = [path for name in ("output", "plot") if (path := getattr(options, name, None)) is not None]
-    if "" in files:
-        raise UsageError("--output and --plot need the name of a file")
+    if "" in files or "-" in files:
+        raise UsageError("--output and --plot need the name of a file; without -o the output goes to standard output")
     targets = [regular_target(Path(path)) for path in files]
     if len(set(targets)) < len(targets):
         raise UsageError("--output and --plot name the same file")
+    if options.output is not None and regular_target(config_path(Path(options.output))) in targets:
+        raise UsageError("--plot names the file beside --output that holds the options; give another name")
     for path in files:
         refuse_overwrite(Path(path), force=options.force)
 
@@ -128,12 +131,16 @@ def read_sets(
     own = [_named(word) for word in getattr(options, "own", None) or []]
     pairs = options.lp if isinstance(options.lp, list) else [options.lp]
     pairs = list(dict.fromkeys(pairs)) if options.lp else [""]
+    if getattr(options, "table", None) is not None and len(pairs) > 1:
+        raise UsageError("a table holds one language pair; give one --lp with it")
     found = []
     with ExitStack() as stack:
         cache = _cache(options, console, stack)
         for lp in pairs:
             known = _read(options, lp or "", humans, metrics)
             known = known.choose(options.systems, options.exclude_systems or [])
+            if not humans:  # otherwise the segments that all people annotated decide
+                known = known.complete(getattr(options, "metrics", None) or [])
             for note in known.notes:
                 console.info(f"{known.lp}: {note}" if len(pairs) > 1 else note)
             known = replace(known, notes=())
@@ -208,4 +215,6 @@ def _named(word: str) -> tuple[str, str]:
     name, equals, path = word.partition("=")
     if not equals or not name or not path:
         raise UsageError(f"--own {word}: expected NAME=FILE")
+    if path == "-":
+        raise UsageError(f"--own {word}: it cannot be standard input; name a file")
     return name, path

@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +24,19 @@ class Grid:
     corner: str  # what the rows are
     heads: Sequence[str]  # for people
     keys: Sequence[str]  # for programs
-    names: Sequence[str]
+    names: Sequence[str]  # for people
     cells: Sequence[Sequence[Any]]  # raw
     shown: Sequence[Sequence[str]]  # for people
     title: str = ""
-    legend: Sequence[str] = field(default=())
+    legend: Sequence[str] = ()
+    labels: Sequence[str] | None = None  # for programs, where they differ from `names`
 
 
 def render(grids: Sequence[Grid], format: str, width: int, as_json: Any) -> str:
     if format == "json":
         return json.dumps(as_json, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     if format == "tsv":
-        return "\n".join(
-            tsv(
-                [
-                    (grid.corner.replace(" ", "_"), *grid.keys),
-                    *((name, *cells) for name, cells in zip(grid.names, grid.cells, strict=True) if name != RULE),
-                ]
-            )
-            for grid in grids
-        )
+        return _tsv(grids)
     if format == "latex":
         return "\n".join(map(_latex, grids))
     return "\n".join(_table(grid, width) for grid in grids)
@@ -81,7 +74,7 @@ def signature(task: str, **settings: Any) -> str:
     """What decides the numbers, in one line."""
     from mbr import __version__
 
-    known = [f"{key}:{value}" for key, value in settings.items() if value not in (None, "", False)]
+    known = [f"{key}:{value}" for key, value in settings.items() if value is not None and value != ""]
     return "|".join(["METAEVAL", f"task:{task}", *known, f"version:{__version__}"])
 
 
@@ -100,6 +93,20 @@ def _table(grid: Grid, width: int) -> str:
     return title + "\n".join(blocks) + legend
 
 
+def _tsv(grids: Sequence[Grid]) -> str:
+    """One table where all grids have the same columns, else one below the other with an empty line between them."""
+    tables: list[list[Sequence[Any]]] = []
+    for grid in grids:
+        header = (grid.corner.replace(" ", "_"), *grid.keys)
+        labels = grid.names if grid.labels is None else grid.labels
+        rows = [(label, *cells) for label, cells in zip(labels, grid.cells, strict=True) if label != RULE]
+        if tables and tuple(tables[-1][0]) == header:
+            tables[-1] += rows
+        else:
+            tables.append([header, *rows])
+    return "\n".join(map(tsv, tables))
+
+
 def _latex(grid: Grid) -> str:
     """A tabular for the package booktabs."""
     rows = [
@@ -116,4 +123,5 @@ def _latex(grid: Grid) -> str:
 def _escaped(text: str) -> str:
     marks = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     marks |= {mark: "\\" + mark for mark in "&%$#_{}"}
-    return "".join(marks.get(letter, letter) for letter in text)
+    escaped = "".join(marks.get(letter, letter) for letter in text)
+    return "{}" + escaped if escaped.startswith(("[", "*")) else escaped  # no option of the line break before it

@@ -57,7 +57,6 @@ def parser() -> Parser:
 def run(options: argparse.Namespace, console: Console) -> int:
     check_files(options)
     check_positive(options, "draws", "groups", "threads", "batch_tokens")
-    options.significance = not options.no_significance
 
     from mbr.metaeval.agreement import parse_statistics
     from mbr.metaeval.parity import human_parity
@@ -69,7 +68,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         raise UsageError("--groups goes with --ratings FILE")
     else:
         (known,) = read_sets(options, console, humans=options.humans or [])
-    return write_table("parity", options, console, partial(human_parity, known, options.humans or []))
+    table = partial(human_parity, known, options.humans or [])
+    return write_table("parity", options, console, table, significance=not options.no_significance)
 
 
 def _rated(options: argparse.Namespace) -> ScoreSet:
@@ -77,9 +77,12 @@ def _rated(options: argparse.Namespace) -> ScoreSet:
     from pear.data import read_judgments
     from pear.data.judgments import guess_format
 
-    for name in ("data", "table", "humans", "own", "score", "metrics", "human"):
+    others = ("data", "test_set", "table", "human", "humans", "own", "score", "metrics")
+    for name in (*others, "reference", "human_systems", "outliers"):
         if getattr(options, name):
-            raise UsageError(f"--{name} does not go with --ratings, which makes all its evaluators of one file")
+            raise UsageError(
+                f"--{name.replace('_', '-')} does not go with --ratings, which makes all its evaluators of one file"
+            )
     format = guess_format(options.ratings)
     # What was shown side by side does not matter here.
     judgments = list(read_judgments(options.ratings, "mqm" if format == "sxs" else format, lp=options.lp))

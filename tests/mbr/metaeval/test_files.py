@@ -198,6 +198,7 @@ def test_own_differences(tmp_path: Path) -> None:
     path = tmp_path / "own.tsv"
     path.write_text("\n".join(lines) + "\n")
     found = read_own("mine", path, known)
+    known.with_metrics(found)
     assert found.differences is not None
     assert found.to_reference is not None
     np.testing.assert_array_equal(found.differences[0, 2, [0, 1, 3]], scores[0, [0, 1, 3]] - scores[2, [0, 1, 3]])
@@ -205,7 +206,7 @@ def test_own_differences(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.to_reference[:, 3], scores[:, 3] - 5)
     path.write_text("\n".join(lines[:4]) + "\n")
     with pytest.raises(InputError, match="mine: 6 pairs of translations that people scored have no score"):
-        read_own("mine", path, known)
+        known.with_metrics(read_own("mine", path, known))
 
 
 @pytest.mark.parametrize(
@@ -218,6 +219,11 @@ def test_own_differences(tmp_path: Path) -> None:
         ("system\tsegment\tscore\ngood\t9\t1\n", "segment '9' is unknown; there are 1 to 4"),
         ("system\tsegment\tx\ty\ngood\t1\t1\t2\n", "which of the columns x, y is mine"),
         ("system\tsegment\tscore\ngood\t1\tinf\n", "score 'inf' is not finite"),
+        ("system\tsegment\tscore\ngood\t1\t1e308\n", "score '1e308' is too large"),
+        ("system\tsegment\tscore\ngood\t1\t1\ngood\t1\t2\n", "line 3: a second row of what line 2 has"),
+        ("system\tsegment\tother\tscore\ngood\t1\tmid\t1\ngood\t1\tmid\t2\n", "a second row of what line 2 has"),
+        ("system\tsegment\tother\tx\ty\ngood\t1\tmid\t1\t1\n", "which of the columns x, y is mine"),
+        ("system\tsegment\tscore\tscore\ngood\t1\t1\t2\n", "two columns are called 'score'"),
     ],
 )
 def test_broken_own_scores(tmp_path: Path, text: str, message: str) -> None:

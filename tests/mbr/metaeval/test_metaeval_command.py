@@ -46,7 +46,7 @@ def test_a_transcript(folder: Path, warm: Run) -> None:
         "ranked by acc_eq*\n"
         "* compares with no reference\n"
         "below the line: what knows nothing of translation; no metric should be near it\n"
-        "METAEVAL|task:agreement|set:wmt99|lp:en-de|human:mqm|ref:refA|systems:3|segments:3|version:0.1.0\n"
+        "METAEVAL|task:agreement|set:wmt99|lp:en-de|human:mqm|ref:refA|systems:3|segments:3|seed:1|version:0.1.0\n"
     )
     told = result.stderr.splitlines()
     assert told[0] == "mbr-metaeval: not among the systems, as in the official results: refA, refB"
@@ -80,10 +80,14 @@ def test_json_has_the_promised_shape(folder: Path, warm: Run) -> None:
 def test_tsv_and_latex(folder: Path, warm: Run) -> None:
     result = warm("mbr-metaeval", *SET, "--format", "tsv", "--statistics", "acc_eq,pdp", "--no-sanity")
     header, *rows = [line.split("\t") for line in result.stdout.splitlines()]
-    assert header == ["metric", "rank", "acc_eq", "epsilon", "pdp"]
-    assert [row[0] for row in rows] == ["close", "blind*", "whole"]
-    assert float(rows[0][2]) == 1
-    assert rows[2][1:] == ["", "", "", ""]
+    assert header == ["metric", "lp", "kind", "reference", "rank", "acc_eq", "epsilon", "pdp"]
+    assert [row[:5] for row in rows] == [
+        ["close", "en-de", "metric", "refA", "1"],
+        ["blind", "en-de", "metric", "", "2"],
+        ["whole", "en-de", "metric", "refA", ""],
+    ]
+    assert float(rows[0][5]) == 1
+    assert rows[2][5:] == ["", "", ""]
     write_scores(folder / "o.score", {name: METRICS["close-refA"][name] for name in ("good", "mid", "poor")})
     result = warm("mbr-metaeval", *SET, "--own", "a_b&c%=o.score", "--format", "latex", "--statistics", "pdp")
     assert r"a\_b\&c\% (own) & 1 & 0.640 \\" in result.stdout
@@ -101,6 +105,19 @@ def test_several_language_pairs(folder: Path, warm: Run) -> None:
     assert found["lp"] == ["en-de", "en-fr"]
     assert [part["lp"] for part in found["language_pairs"]] == ["en-de", "en-fr"]
     assert {row["metric"]: row["pdp"] for row in found["rows"]}["mine"] == pytest.approx(0.6396, abs=1e-4)
+    (folder / "data" / "wmt99" / "metric-scores" / "en-fr" / "blind-src.seg.score").unlink()
+    result = warm("mbr-metaeval", "--data", "data", "--lp", "en-de", "en-fr", "--format", "tsv", "--statistics", "pdp")
+    assert "not in all language pairs, and not in the mean: blind" in result.stderr
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert [row[:2] for row in rows if row[2] == "metric"] == [
+        ["close", "mean"],
+        ["whole", "mean"],
+        ["close", "en-de"],
+        ["blind", "en-de"],
+        ["whole", "en-de"],
+        ["close", "en-fr"],
+        ["whole", "en-fr"],
+    ]
 
 
 def test_output_files_are_kept_and_their_options_can_be_used_again(folder: Path, warm: Run) -> None:
@@ -129,6 +146,33 @@ def test_other_tasks(folder: Path, warm: Run) -> None:
     assert noise.stdout.startswith("random: N(0, s) added to every score; levels in standard deviations (")
     ET.parse(folder / "noise.svg")
     assert warm("mbr-metaeval", "noise", *SET, "--plot", "noise.svg").returncode == 2  # it is there
+
+
+def test_parity_keeps_its_options_too(folder: Path, warm: Run) -> None:
+    words = (*SET, "--humans", "esa", "--no-significance", "-o", "p.tsv", "--format", "tsv")
+    assert warm("mbr-metaeval", "parity", *words).returncode == 0
+    first = (folder / "p.tsv").read_text()
+    assert warm("mbr-metaeval", "parity", "--config", "p.tsv.run.yaml", "--force").returncode == 0
+    assert (folder / "p.tsv").read_text() == first
+
+
+def test_a_column_with_holes_is_left_out_or_refused(folder: Path, warm: Run) -> None:
+    rows = ["system\tsegment\tmqm\tfine\tholes"]
+    rows += [
+        f"{system}\t{n}\t{-n * k}\t{n + k}\t{'None' if (system, n) == ('b', 2) else n}"
+        for k, system in enumerate("abc")
+        for n in (1, 2)
+    ]
+    (folder / "t.tsv").write_text("\n".join(rows) + "\n")
+    result = warm("mbr-metaeval", "--table", "t.tsv", "--human", "mqm", "--no-sanity", "--format", "json")
+    assert [row["metric"] for row in json.loads(result.stdout)["rows"]] == ["fine"]
+    assert "holes is left out: 1 translations that people scored have no score" in result.stderr
+    named = warm("mbr-metaeval", "--table", "t.tsv", "--human", "mqm", "--metrics", "holes")
+    assert (named.returncode, "1 translations that people scored" in named.stderr) == (3, True)
+    chosen = warm("mbr-metaeval", "--table", "t.tsv", "--human", "mqm", "--metrics", "holes", "--exclude-systems", "b")
+    assert chosen.returncode == 0
+    two = warm("mbr-metaeval", "--table", "t.tsv", "--human", "mqm", "--lp", "en-de", "en-fr")
+    assert (two.returncode, "a table holds one language pair" in two.stderr) == (2, True)
 
 
 def test_own_differences_and_anchors(folder: Path, warm: Run) -> None:
@@ -181,6 +225,10 @@ def test_post_edits(folder: Path, warm: Run) -> None:
         ((*SET, "--score", "nonsense"), 2, "'nonsense' is no judge or utility"),
         ((*SET, "--own", "mine"), 2, "--own mine: expected NAME=FILE"),
         ((*SET, "--own", "close=mine.score"), 3, "mine.score: cannot be read"),
+        ((*SET, "--own", "close=-"), 2, "it cannot be standard input"),
+        ((*SET, "-o", "-"), 2, "need the name of a file"),
+        (("correlation", *SET, "-o", "a", "--plot", "a.run.yaml"), 2, "--plot names the file beside --output"),
+        (("parity", "--ratings", "x.tsv", "--outliers"), 2, "--outliers does not go with --ratings"),
         ((*SET, "--systems", "nobody"), 2, "no system 'nobody'; there are good, mid, poor"),
         ((*SET, "--draws", "0"), 2, "--draws 0 is not a positive number"),
         ((*SET, "--table", "x.tsv"), 2, "not both"),

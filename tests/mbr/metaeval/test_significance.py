@@ -28,7 +28,7 @@ def trio(missing: float = 0.0) -> tuple[Floats, list[Scores]]:
 
 
 def masks(shape: tuple[int, ...], seed: int = 1) -> list[Floats]:
-    return [mask for block in permutations._masks(shape, DRAWS, seed) for mask in block]
+    return [mask for block in permutations.masks(shape, DRAWS, seed) for mask in block]
 
 
 PLAIN: dict[str, Callable[[Floats, Floats], float]] = {
@@ -158,6 +158,68 @@ def test_constant_metrics_and_pairwise_ones_can_be_compared() -> None:
     systems_only = Scores("whole", None, systems=gold.mean(axis=1))
     found = compare_metrics(Gold(gold), [*metrics, systems_only], "pdp", draws=40)
     assert found.names == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+@pytest.mark.parametrize("statistic", ["pdp", "segment_pearson"])
+def test_differences_of_pairwise_metrics_change_hands(statistic: str, missing: float) -> None:
+    """Against a loop over the same masks; what is tested is what is shown."""
+    gold, (ordinary, *_) = trio(missing)
+    random = np.random.default_rng(5)
+    pairwise = Scores.pairwise("p", random.normal(size=(5, 5, 14)))
+    known = Gold(gold)
+    found = compare_metrics(known, [ordinary, pairwise], statistic, draws=DRAWS)
+    for place, one in enumerate((ordinary, pairwise)):
+        assert found.scores[place] == pytest.approx(measure(known, one, [statistic])[statistic])
+    one, two = (np.where(known.paired, known.metric_differences(metric), 0) for metric in (ordinary, pairwise))
+    one, two = (d / np.sqrt((d**2).sum() / known.paired.sum()) for d in (one, two))
+    judged = np.where(known.paired, known.differences, 0)
+
+    def value(d: Floats) -> float:
+        if statistic == "pdp":
+            return float((d * judged).sum() / np.sqrt((d**2).sum() * (judged**2).sum()))
+        cells = [
+            (d[:, s] * judged[:, s]).sum() / np.sqrt((d[:, s] ** 2).sum() * (judged[:, s] ** 2).sum())
+            for s in range(gold.shape[1])
+            if judged[:, s].any() and d[:, s].any()
+        ]
+        return float(np.mean(cells))
+
+    null = [value(np.where(m, one, two)) - value(np.where(m, two, one)) for m in masks(known.paired.shape)]
+    np.testing.assert_allclose(found.draws[:, 0], null, atol=1e-6)
+
+
+def test_a_pairwise_metric_changes_no_test_of_others() -> None:
+    gold, metrics = trio()
+    pairwise = Scores.pairwise("p", np.random.default_rng(5).normal(size=(5, 5, 14)))
+    for statistic in ("pdp", "segment_pearson", "spa", "acc_eq", "global_pearson", "pairwise_accuracy"):
+        alone = compare_metrics(Gold(gold), metrics, statistic, draws=40)
+        beside = compare_metrics(Gold(gold), [metrics[0], pairwise, *metrics[1:]], statistic, draws=40)
+        places = [beside.names.index(name) for name in alone.names]
+        if statistic in ("acc_eq", "pdp", "segment_pearson", "spa"):
+            np.testing.assert_array_equal(beside.p[np.ix_(places, places)], alone.p)
+        assert np.isfinite(beside.draws).all()
+
+
+def test_spa_of_an_additive_pairwise_metric_is_not_better_than_its_scores() -> None:
+    gold, (metric, *_) = trio()
+    assert metric.segments is not None
+    additive = Scores.pairwise("p", metric.segments[:, None] - metric.segments[None])
+    for symmetric in (False, True):
+        found = compare_metrics(Gold(gold, symmetric=symmetric), [metric, additive], "spa", draws=60)
+        assert found.scores[0] == pytest.approx(found.scores[1], abs=1e-9)
+        assert found.p.min() > 0.3
+        usual = measure(Gold(gold, symmetric=symmetric), metric, ["spa"])["spa"]
+        assert found.scores[0] == usual
+
+
+def test_gold_without_differences_makes_nothing_significant() -> None:
+    _, metrics = trio()
+    for statistic in ("segment_pearson", "pdp", "global_pearson", "acc_eq"):
+        found = compare_metrics(Gold(np.zeros((5, 14))), metrics, statistic, draws=20)
+        assert set(found.ranks().values()) <= {1, 2, 3}
+        if statistic != "acc_eq":
+            assert found.p.min() == 1
 
 
 def test_a_rank_begins_where_one_of_the_present_rank_wins() -> None:

@@ -187,7 +187,7 @@ def test_a_constant_metric_is_seen() -> None:
         (Scores("m", np.full((2, 3), np.inf)), "6 translations that people scored have no score"),
         (Scores("m", np.zeros((3, 3))), "scores of 3 systems and 3 segments, but people scored 2 and 3"),
         (Scores("m", None, systems=np.array([1.0, np.nan])), "a system's score is not a number"),
-        (Scores("gold", np.zeros((2, 3))), "two metrics are called 'gold'"),
+        (Scores("gold", np.zeros((2, 3))), "'gold' is the name of another metric or of the gold"),
     ],
 )
 def test_metrics_that_cannot_be_compared_are_refused(metric: Scores, message: str) -> None:

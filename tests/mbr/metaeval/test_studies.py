@@ -131,6 +131,21 @@ def test_an_anchor_takes_its_system_out() -> None:
         anchor_stability(without, ["reference"])
 
 
+def test_what_the_anchor_was_not_compared_with_does_not_count() -> None:
+    """A file with only the pairs that people scored gives what a file with all pairs gives on these."""
+    scores = score_set(missing=0.2)
+    values = scores.metric("near").segments
+    assert values is not None
+    differences = values[:, None] - values[None]
+    judged = ~np.isnan(scores.gold)
+    known = np.where(judged[:, None] & judged[None], differences, np.nan)
+    some = anchor_stability(scores.with_metrics(Scores.pairwise("pairs", known)), ["system1"])[0]
+    gold = np.where(judged[1], scores.gold, np.nan)  # segments that people scored the anchor in
+    kept = [0, 2, 3, 4]
+    usual = measure(Gold(gold[kept]), Scores("near", values[kept]), ["acc_eq"])
+    assert some.acc_eq == pytest.approx(usual["acc_eq"])
+
+
 ERRORS = """\
 system\tdoc\tseg_id\trater\tsource\ttarget\tcategory\tseverity
 a\td\t1\tr\ts\tt\tAccuracy/Mistranslation\tMajor
@@ -268,7 +283,7 @@ def test_pear_by_name_is_a_pairwise_metric(tmp_path: Path, ours: Path) -> None:
     assert found.differences[0, 2, 3] == pytest.approx((there - back) / 2, abs=1e-6)
     assert found.differences[2, 0, 3] == -found.differences[0, 2, 3]
     assert found.to_reference[0, 3] == pytest.approx((anchored - turned) / 2, abs=1e-6)
-    assert not found.differences[:, :, 2].any()  # nobody annotated it, so it was not scored
+    assert np.isnan(found.differences[0, 1, 2])  # nobody annotated it, so it was not scored
     assert measure(Gold(known.gold), found)["acc_eq"] is not None
     mirrored = metric_by_name(f"pear={ours}", options={"device": "cpu"})([source], [poor], [good])
     assert mirrored[0] == pytest.approx((there - back) / 2, abs=1e-6)
