@@ -10,10 +10,11 @@ import traceback
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from candidates.console import Console, Parser, add_message_options
 from candidates.errors import MbrError, UsageError
+from mbr.cli.models import add_model_options, model_options
 
 if TYPE_CHECKING:
     from mbr.cli.systems import Texts
@@ -27,7 +28,6 @@ quick start:
 
 DEFAULT_JUDGES = ("chrf", "bleu", "ter")
 LISTS = ("systems", "references", "judge")
-MODEL_OPTIONS = ("cache_dir", "device", "dtype", "batch_tokens", "threads")
 LONG_FOR_TER = 300  # words: TER takes about the third power of them, seconds a document
 FEW_SEGMENTS = 30
 FEW_DRAWS = 100
@@ -81,14 +81,7 @@ def parser() -> Parser:
     g.add_argument("--segments", metavar="FILE.jsonl", help="also write scores and flags of each segment and system")
     g.add_argument("--force", action="store_true", help="overwrite existing files")
 
-    g = p.add_argument_group("models (all neural judges)")
-    g.add_argument("--cache-dir", metavar="FOLDER", help="of downloaded models")
-    g.add_argument("--offline", action="store_true", help="use the local cache only")
-    g.add_argument("--device", help="auto, cpu, cuda, mps, or several: cuda:0,cuda:1 (default: auto)")
-    g.add_argument("--dtype", choices=("float32", "bf16", "fp16"), help="of the encoder (default: float32)")
-    g.add_argument("--batch-tokens", type=int, metavar="N", help="padded tokens a batch (default: by device and model)")
-    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
-    g.add_argument("--no-cache", action="store_true", help="neither use nor keep judgements of earlier runs")
+    add_model_options(p, "models (all neural judges)")
 
     g = p.add_argument_group("run")
     g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
@@ -245,9 +238,6 @@ def _run(
     from mbr.evaluate.cache import Cache
 
     began = time.monotonic()
-    model_options: dict[str, Any] = {
-        name: value for name in MODEL_OPTIONS if (value := getattr(options, name)) is not None
-    }
     with ExitStack() as stack:
         cache = None if options.no_cache else stack.enter_context(Cache(tell=console.warn))
         done = evaluate(
@@ -261,7 +251,7 @@ def _run(
             seed=options.seed,
             chosen_by=chosen_by,
             tokenize=options.tokenize,
-            options={**model_options, "offline": options.offline},
+            options=model_options(options),
             cache=cache,
             progress=console.shows_progress,
             tell=console.info,

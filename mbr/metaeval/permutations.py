@@ -195,7 +195,7 @@ def system_draws(statistic: str, gold: Gold, metrics: Sequence[Scores], *, draws
 
 
 def _cells(metrics: Sequence[Scores]) -> Floats:
-    """[metrics, systems, segments]; a pairwise metric counts by its mean differences. What nobody annotated may be 0."""
+    """[metrics, systems, segments]; a pairwise metric counts by its mean differences."""
     rows = []
     for metric in metrics:
         assert metric.segments is not None

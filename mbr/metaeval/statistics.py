@@ -185,7 +185,7 @@ def segment_pearson(gold: Gold, metric: Scores) -> float | None:
 
 
 def global_pearson(gold: Gold, metric: Scores) -> float | None:
-    """Of all annotated translations. A pairwise metric, which knows no level of segments, counts by mean differences."""
+    """Of all annotated translations. A pairwise metric, which knows no level of segments, has its mean differences."""
     assert metric.segments is not None
     cells = gold.valid & ~np.isnan(metric.segments)  # alone in its segment, a translation has no difference
     if int(cells.sum()) < 2:

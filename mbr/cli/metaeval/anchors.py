@@ -44,20 +44,12 @@ def run(options: argparse.Namespace, console: Console) -> int:
     check_files(options)
     check_positive(options, "threads", "batch_tokens")
 
-    from mbr.cli.metaeval.output import Grid, number, signature, write
+    from mbr.cli.metaeval.output import Grid, described, number, write
     from mbr.metaeval.anchors import anchor_stability
 
     (known,) = read_sets(options, console)
     found = anchor_stability(known, options.anchors)
-    said = signature(
-        "anchors",
-        set=known.name,
-        lp=known.lp,
-        human=known.human.name,
-        systems=len(known.systems),
-        segments=known.annotated,
-        spa="official,sorted",
-    )
+    said, head = described("anchors", known, spa="official,sorted")
     columns = ("anchor", "rank", "metrics", "systems", "average", "spa", "acc_eq")
     grid = Grid(
         corner="metric",
@@ -78,13 +70,5 @@ def run(options: argparse.Namespace, console: Console) -> int:
         title=f"{known.name} {known.lp}: pairwise metrics with one anchor, agreement with {known.human.name}",
         legend=["compare ranks, not values: each anchor leaves other systems", said],
     )
-    result = {
-        "test_set": known.name,
-        "lp": known.lp,
-        "human": known.human.name,
-        "segments": known.annotated,
-        "signature": said,
-        "rows": [asdict(one) for one in found],
-    }
-    write([grid], result, options, said)
+    write([grid], {**head, "rows": [asdict(one) for one in found]}, options, said)
     return 0

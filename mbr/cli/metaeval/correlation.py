@@ -39,21 +39,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
     check_files(options)
     check_positive(options, "threads", "batch_tokens")
 
-    from mbr.cli.metaeval.output import Grid, signature, write, write_plot
+    from mbr.cli.metaeval.output import Grid, described, write, write_plot
     from mbr.metaeval.correlation import correlate
 
     (known,) = read_sets(options, console)
     matrix = correlate(known).clustered()
     where = " ".join(filter(None, (known.name, known.lp)))
     title = f"{where}: correlations, {len(known.systems)} systems, {known.annotated} segments"
-    said = signature(
-        "correlation",
-        set=known.name,
-        lp=known.lp,
-        human=known.human.name,
-        systems=len(known.systems),
-        segments=known.annotated,
-    )
+    said, head = described("correlation", known)
     values = matrix.values.tolist()
     grid = Grid(
         corner="evaluator",
@@ -66,16 +59,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         title=title,
         legend=[said],
     )
-    found = {
-        "test_set": known.name,
-        "lp": known.lp,
-        "human": known.human.name,
-        "systems": list(known.systems),
-        "segments": known.annotated,
-        "signature": said,
-        "metrics": list(matrix.names),
-        "correlations": values,
-    }
+    found = {**head, "metrics": list(matrix.names), "correlations": values}
     if options.plot is not None:
         write_plot(matrix.plot(where), options, console)
     write([grid], found, options, said)

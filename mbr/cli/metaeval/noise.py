@@ -43,7 +43,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     check_files(options)
     check_positive(options, "repeats")
 
-    from mbr.cli.metaeval.output import Grid, number, signature, write, write_plot
+    from mbr.cli.metaeval.output import Grid, described, number, write, write_plot
     from mbr.metaeval.agreement import parse_statistics
     from mbr.metaeval.noise import KINDS, noise_study
     from mbr.metaeval.statistics import LABELS
@@ -52,16 +52,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     (known,) = read_sets(options, console, metrics=False)
     study = noise_study(known.gold, statistics, repeats=options.repeats, seed=options.seed)
     where = " ".join(filter(None, (known.name, known.lp)))
-    said = signature(
-        "noise",
-        set=known.name,
-        lp=known.lp,
-        human=known.human.name,
-        systems=len(known.systems),
-        segments=known.annotated,
-        repeats=study.repeats,
-        seed=study.seed,
-    )
+    said, head = described("noise", known, repeats=study.repeats, seed=study.seed)
     grids = []
     for kind, lines in study.sdp.items():
         levels = study.levels[kind]
@@ -78,15 +69,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
             )
         )
     found = {
-        "test_set": known.name,
-        "lp": known.lp,
-        "human": known.human.name,
-        "systems": list(known.systems),
-        "segments": known.annotated,
+        **head,
         "standard_deviation": study.deviation,
         "repeats": study.repeats,
         "seed": study.seed,
-        "signature": said,
         "noise": {
             kind: {"levels": list(study.levels[kind]), **{name: list(line) for name, line in lines.items()}}
             for kind, lines in study.sdp.items()

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from candidates.console import Console, Parser, add_message_options
 from candidates.errors import UsageError
+from mbr.cli.models import add_model_options, model_options
 
 if TYPE_CHECKING:
     from mbr.metaeval.values import ScoreSet
 
-MODEL_OPTIONS = ("cache_dir", "device", "dtype", "batch_tokens", "threads")
 FORMATS = ("table", "json", "tsv", "latex")
 
 
@@ -70,17 +70,6 @@ def add_metric_options(parser: Parser) -> None:
         help="score the outputs with a judge or utility of this package (chrf, comet=FOLDER, pear=FOLDER, ...)",
     )
     add_model_options(parser, "models (with --score)")
-
-
-def add_model_options(parser: Parser, title: str) -> None:
-    g = parser.add_argument_group(title)
-    g.add_argument("--cache-dir", metavar="FOLDER", help="of downloaded models")
-    g.add_argument("--offline", action="store_true", help="use the local cache only")
-    g.add_argument("--device", help="auto, cpu, cuda, mps, or several: cuda:0,cuda:1 (default: auto)")
-    g.add_argument("--dtype", choices=("float32", "bf16", "fp16"), help="of the encoder (default: float32)")
-    g.add_argument("--batch-tokens", type=int, metavar="N", help="padded tokens a batch (default: by device and model)")
-    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
-    g.add_argument("--no-cache", action="store_true", help="neither use nor keep judgements of earlier runs")
 
 
 def add_output_options(parser: Parser, *, plot: str | None = None) -> None:
@@ -196,11 +185,6 @@ def _with_own(
         )
         known = known.with_metrics(scored)
     return known
-
-
-def model_options(options: argparse.Namespace) -> dict[str, Any]:
-    given = {name: value for name in MODEL_OPTIONS if (value := getattr(options, name)) is not None}
-    return {**given, "offline": options.offline}
 
 
 def _cache(options: argparse.Namespace, console: Console, stack: ExitStack) -> Any:

@@ -9,10 +9,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from candidates.console import Console
 from mbr.cli.layout import WIDTH, short_name, side_by_side, tsv
+
+if TYPE_CHECKING:
+    from mbr.metaeval.values import ScoreSet
 
 RULE = "\0"  # a name that stands for a line between rows
 
@@ -76,6 +79,27 @@ def signature(task: str, **settings: Any) -> str:
 
     known = [f"{key}:{value}" for key, value in settings.items() if value is not None and value != ""]
     return "|".join(["METAEVAL", f"task:{task}", *known, f"version:{__version__}"])
+
+
+def described(task: str, known: ScoreSet, **settings: Any) -> tuple[str, dict[str, Any]]:
+    """The signature of a study of a score set, and the first fields of its JSON."""
+    said = signature(
+        task,
+        set=known.name,
+        lp=known.lp,
+        human=known.human.name,
+        systems=len(known.systems),
+        segments=known.annotated,
+        **settings,
+    )
+    return said, {
+        "test_set": known.name,
+        "lp": known.lp,
+        "human": known.human.name,
+        "systems": list(known.systems),
+        "segments": known.annotated,
+        "signature": said,
+    }
 
 
 def _table(grid: Grid, width: int) -> str:

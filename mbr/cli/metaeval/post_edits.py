@@ -8,14 +8,8 @@ from dataclasses import asdict
 
 from candidates.console import Console, Parser
 from candidates.errors import UsageError
-from mbr.cli.metaeval.options import (
-    add_model_options,
-    add_output_options,
-    check_files,
-    check_positive,
-    model_options,
-    task_parser,
-)
+from mbr.cli.metaeval.options import add_output_options, check_files, check_positive, task_parser
+from mbr.cli.models import add_model_options, model_options
 
 QUICK_START = """\
   mbr-metaeval post-edits --data post-editing-test-en-de-test.tar.gz --score chrf bleu

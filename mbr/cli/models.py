@@ -1,0 +1,25 @@
+"""Options of models that judge, the same in mbr-evaluate and mbr-metaeval."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+MODEL_OPTIONS = ("cache_dir", "device", "dtype", "batch_tokens", "threads")
+
+
+def add_model_options(parser: argparse.ArgumentParser, title: str) -> None:
+    g = parser.add_argument_group(title)
+    g.add_argument("--cache-dir", metavar="FOLDER", help="of downloaded models")
+    g.add_argument("--offline", action="store_true", help="use the local cache only")
+    g.add_argument("--device", help="auto, cpu, cuda, mps, or several: cuda:0,cuda:1 (default: auto)")
+    g.add_argument("--dtype", choices=("float32", "bf16", "fp16"), help="of the encoder (default: float32)")
+    g.add_argument("--batch-tokens", type=int, metavar="N", help="padded tokens a batch (default: by device and model)")
+    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
+    g.add_argument("--no-cache", action="store_true", help="neither use nor keep judgements of earlier runs")
+
+
+def model_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What was given of them, for `mbr.metrics`."""
+    given = {name: value for name in MODEL_OPTIONS if (value := getattr(options, name)) is not None}
+    return {**given, "offline": options.offline}
