@@ -32,16 +32,14 @@ def calibrate(
         ordered, tied = np.sort(ordered), np.sort(tied)
         thresholds = np.concatenate([[0.0], tied])
         lost = np.searchsorted(ordered, thresholds, side="right")
-        won = np.searchsorted(tied, thresholds, side="right")
-        right = len(ordered) - lost + won
+        # The k-th threshold wins k ties; of equal thresholds the last, which wins them all, is the best.
+        right = len(ordered) - lost + np.arange(len(thresholds))
         best = int(np.argmax(right))
         return float(right[best]), float(thresholds[best])
     ordered, lost_weight = _running(ordered, ordered_weight)
     tied, won_weight = _running(tied, tied_weight)
     thresholds = np.concatenate([[0.0], tied])
-    lost_sum = lost_weight[np.searchsorted(ordered, thresholds, side="right")]
-    won_sum = won_weight[np.searchsorted(tied, thresholds, side="right")]
-    gain = lost_weight[-1] - lost_sum + won_sum
+    gain = lost_weight[-1] - lost_weight[np.searchsorted(ordered, thresholds, side="right")] + won_weight
     best = int(np.argmax(gain >= gain.max() - EQUAL * max(gain.max(), 1.0)))
     return float(gain[best]), float(thresholds[best])
 

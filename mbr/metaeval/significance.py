@@ -184,17 +184,17 @@ def _sign_tests(gold: Gold, metrics: Sequence[Scores], statistic: str, *, draws:
 
 def _right(gold: Gold, differences: Floats, statistic: str, epsilon: float) -> NDArray[np.bool_]:
     """[pairs, segments]: whether the metric is right, as the statistic understands it."""
-    same = np.sign(differences) * np.sign(gold.differences) > 0
+    ordered = gold.ordered(differences)
     if statistic == "kendall":
-        return np.asarray(same)
+        return ordered
     called_ties = np.abs(differences) <= epsilon
-    return np.asarray((same & ~called_ties) | (called_ties & (gold.differences == 0)))
+    return np.asarray((ordered & ~called_ties) | (called_ties & gold.tied))
 
 
 def _groups(gold: Gold, statistic: str) -> list[tuple[NDArray[np.bool_], float]]:
     """Cells [pairs, segments] that weigh the same, and what one more right cell adds to the statistic."""
     if statistic == "kendall":
-        decided = gold.paired & (gold.differences != 0)
+        decided = gold.paired & ~gold.tied
         return [(decided, 2.0 / max(int(decided.sum()), 1))]
     weights = [weight for weight in np.unique(gold.pair_weight) if weight > 0]
     return [(gold.paired & (gold.pair_weight == weight), float(weight)) for weight in weights]

@@ -78,6 +78,23 @@ class Gold:
         return np.asarray(self.valid[self.first] & self.valid[self.second])
 
     @cached_property
+    def tied(self) -> NDArray[np.bool_]:
+        """[pairs, segments]: whether people call them equal."""
+        return np.asarray(self.differences == 0)
+
+    @cached_property
+    def _above(self) -> NDArray[np.bool_]:
+        return np.asarray(self.differences > 0)
+
+    @cached_property
+    def _below(self) -> NDArray[np.bool_]:
+        return np.asarray(self.differences < 0)
+
+    def ordered(self, differences: Floats) -> NDArray[np.bool_]:
+        """[pairs, segments]: whether a metric's differences have the sign of people's."""
+        return np.asarray(((differences > 0) & self._above) | ((differences < 0) & self._below))
+
+    @cached_property
     def pair_weight(self) -> Floats:
         """[segments]: what a pair of a segment counts, so that each segment with a pair counts the same; sum 1."""
         pairs = self.counts * (self.counts - 1) // 2
@@ -144,23 +161,21 @@ def acc_eq(gold: Gold, differences: Floats) -> tuple[float | None, float | None]
     """acc_eq* of a metric's differences [pairs, segments], and its threshold: the mean over segments. O(P log P)."""
     if not gold.paired.any():
         return None, None
-    size = np.abs(differences)
-    ordered = np.sign(differences) * np.sign(gold.differences) > 0
-    tied = gold.differences == 0
+    ordered, tied = gold.ordered(differences), gold.tied
+    sizes = np.abs(differences[ordered]), np.abs(differences[tied])
     if gold.complete:
-        right, epsilon = calibrate(size[ordered], size[tied])
+        right, epsilon = calibrate(*sizes)
         return right / differences.size, epsilon
-    weight = np.broadcast_to(gold.pair_weight, size.shape)
-    return calibrate(size[ordered], size[tied], weight[ordered], weight[tied])
+    weight = np.broadcast_to(gold.pair_weight, differences.shape)
+    return calibrate(*sizes, weight[ordered], weight[tied])
 
 
 def kendall(gold: Gold, differences: Floats) -> float | None:
     """(concordant - discordant) / both, over pairs that people order; a metric's tie is discordant (Ma et al. 2019)."""
-    decided = gold.paired & (gold.differences != 0)
-    count = int(decided.sum())
+    count = int((gold.paired & ~gold.tied).sum())
     if not count:
         return None
-    concordant = int((np.sign(differences) * np.sign(gold.differences) > 0).sum())
+    concordant = int(gold.ordered(differences).sum())
     return (2 * concordant - count) / count
 
 
