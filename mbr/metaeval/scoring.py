@@ -2,8 +2,8 @@
 
 A judge (`chrf`, `xcomet=FOLDER`, see mbr-evaluate --list-judges) scores every output, against the reference if it needs
 one. A utility whose scores are differences (`pear`) is a pairwise metric: every pair of outputs of a segment that
-people annotated is scored in both orders, and every output against the reference. Other utilities score outputs as a
-judge does.
+people annotated is scored in both orders, and, if that is asked for, every output against the reference. Other
+utilities score outputs as a judge does.
 """
 
 from __future__ import annotations
@@ -36,12 +36,16 @@ def score_by_name(
     word: str,
     scores: ScoreSet,
     *,
+    anchored: bool = False,
     options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
     progress: bool = False,
     tell: Callable[[str], None] = lambda message: None,
 ) -> Scores:
-    """What `NAME` or `NAME=MODEL` says of the outputs of a score set; `options` are those of models."""
+    """What `NAME` or `NAME=MODEL` says of the outputs of a score set; `options` are those of models.
+
+    `anchored`: a pairwise metric also compares each output with the reference.
+    """
     if scores.texts is None:
         raise UsageError("scoring needs the systems' outputs; there are none beside these scores")
     name, _, model = word.partition("=")
@@ -55,7 +59,7 @@ def score_by_name(
         for note in utility.notes():
             tell(note)
         if isinstance(utility, PairUtility) and utility.relation == "antisymmetric":
-            return _pairwise(name, utility, scores, scores.texts)
+            return _pairwise(name, utility, scores, scores.texts, anchored)
         return Scores(name, _singly(utility, scores.texts), kind="own", reference=_compared(utility, scores))
 
 
@@ -96,7 +100,7 @@ def _judged(
     )
 
 
-def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts) -> Scores:
+def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts, with_reference: bool) -> Scores:
     systems, segments = scores.gold.shape
     judged = ~np.isnan(scores.gold)
     cells: list[tuple[int, int, int]] = []
@@ -111,7 +115,7 @@ def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts) -
                 if i != j:
                     cells.append((i, j, segment))
                     triples.append((source, texts.outputs[i][segment], texts.outputs[j][segment]))
-            if texts.reference is not None:
+            if with_reference and texts.reference is not None:
                 pair = (texts.outputs[i][segment], texts.reference[segment])
                 anchored.append((i, segment))
                 against += [(source, *pair), (source, pair[1], pair[0])]
@@ -146,7 +150,7 @@ def metric_by_name(
         human = Scores("", np.zeros((1, len(sources))))
         texts = Texts(sources, [candidates], references)
         known = ScoreSet("", "", human, ("candidates",), tuple(map(str, range(len(sources)))), texts=texts)
-        found = score_by_name(word, known, options=options, cache=cache, progress=progress, tell=tell)
+        found = score_by_name(word, known, anchored=True, options=options, cache=cache, progress=progress, tell=tell)
         if found.to_reference is not None:
             return np.asarray(found.to_reference[0])
         assert found.segments is not None

@@ -12,7 +12,7 @@ is beaten, at p <= .05, by one of the present rank.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ _PEARSON = {
     "pdp": permutations.pdp_draws,
     "segment_pearson": permutations.segment_pearson_draws,
 }
-_OF_DIFFERENCES = {
+_OF_DIFFERENCES: dict[str, Callable[..., Floats32]] = {
     "pdp": difference_permutations.pdp_draws,
     "segment_pearson": difference_permutations.segment_pearson_draws,
     "spa": difference_permutations.spa_draws,
@@ -87,8 +87,8 @@ def compare_metrics(
     # The other statistics take a pairwise metric by its mean differences, which are scores.
     by_difference = [statistic in _OF_DIFFERENCES and _pairwise(metrics[a], metrics[b]) for a, b in pairs]
     if asked := [pair for pair, by in zip(pairs, by_difference, strict=True) if by]:
-        test = _OF_DIFFERENCES[statistic]
-        drawn[:, by_difference] = test(gold, metrics, asked, draws=draws, seed=seed)
+        shown = {"progress": progress} if statistic == "spa" else {}  # the only one that takes minutes
+        drawn[:, by_difference] = _OF_DIFFERENCES[statistic](gold, metrics, asked, draws=draws, seed=seed, **shown)
     plain = [one for one in metrics if one.differences is None or statistic not in _OF_DIFFERENCES]
     if len(plain) > 1:
         drawn[:, np.logical_not(by_difference)] = _score_draws(gold, plain, statistic, draws, seed, progress)

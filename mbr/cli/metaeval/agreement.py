@@ -148,7 +148,6 @@ def signature_of(task: str, table: Table, options: argparse.Namespace) -> str:
     from mbr.cli.metaeval.output import signature
 
     random = table.comparisons or any(row.kind == "sanity" for row in table.rows)
-
     return signature(
         task,
         set=table.test_set,
@@ -247,7 +246,7 @@ def as_json(table: Table, said: str) -> dict[str, Any]:
         "systems": [list(systems) for systems in table.systems] if several else list(table.systems[0]),
         "segments": list(table.segments) if several else table.segments[0],
         "statistics": list(table.statistics),
-        "spa": "symmetric" if table.symmetric else "official, systems sorted by name",
+        "spa_variant": "symmetric" if table.symmetric else "official, systems sorted by name",
         "ranked_by": table.ranked_by,
         "signature": said,
         "rows": [_row_json(row) for row in table.rows],

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.cli.metaeval.output import Grid, described, number, write
     from mbr.metaeval.anchors import anchor_stability
 
-    (known,) = read_sets(options, console)
+    (known,) = read_sets(options, console, anchored=True)
     found = anchor_stability(known, options.anchors)
     said, head = described("anchors", known, spa="official,sorted")
     columns = ("anchor", "rank", "metrics", "systems", "average", "spa", "acc_eq")

@@ -111,7 +111,12 @@ def check_positive(options: argparse.Namespace, *names: str) -> None:
 
 
 def read_sets(
-    options: argparse.Namespace, console: Console, *, humans: Sequence[str] = (), metrics: bool = True
+    options: argparse.Namespace,
+    console: Console,
+    *,
+    humans: Sequence[str] = (),
+    metrics: bool = True,
+    anchored: bool = False,
 ) -> list[ScoreSet]:
     """One score set for each language pair, with own and scored metrics, over the chosen systems."""
     from mbr.metaeval.scoring import check_names
@@ -133,7 +138,7 @@ def read_sets(
             for note in known.notes:
                 console.info(f"{known.lp}: {note}" if len(pairs) > 1 else note)
             known = replace(known, notes=())
-            found.append(_with_own(known, own, options, console, cache))
+            found.append(_with_own(known, own, options, console, cache, anchored))
     return found
 
 
@@ -167,7 +172,12 @@ def _read(options: argparse.Namespace, lp: str, humans: Sequence[str], metrics: 
 
 
 def _with_own(
-    known: ScoreSet, own: Iterable[tuple[str, str]], options: argparse.Namespace, console: Console, cache: Any
+    known: ScoreSet,
+    own: Iterable[tuple[str, str]],
+    options: argparse.Namespace,
+    console: Console,
+    cache: Any,
+    anchored: bool,
 ) -> ScoreSet:
     from mbr.metaeval.scoring import score_by_name
     from mbr.metaeval.tables import read_own
@@ -178,6 +188,7 @@ def _with_own(
         scored = score_by_name(
             word,
             known,
+            anchored=anchored,
             options=model_options(options),
             cache=cache,
             progress=console.shows_progress,

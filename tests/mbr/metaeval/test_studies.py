@@ -267,7 +267,7 @@ def test_pear_by_name_is_a_pairwise_metric(tmp_path: Path, ours: Path) -> None:
     from pear.scorer import Scorer
 
     known = read_folder(write_set(tmp_path) / "wmt99", "en-de")
-    found = score_by_name(f"pear={ours}", known, options={"device": "cpu", "threads": 1})
+    found = score_by_name(f"pear={ours}", known, anchored=True, options={"device": "cpu", "threads": 1})
     assert found.differences is not None
     assert found.to_reference is not None
     with Scorer.load(str(ours), device="cpu") as scorer:
