@@ -3,7 +3,7 @@ PYTHON ?= python3
 MARK = installed
 PIP_INSTALL = install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-light lint bench clean
+.PHONY: demo test test-light lint bench environments clean
 
 demo: .venv/$(MARK)
 	.venv/bin/python -m benchmarks.demo
@@ -35,6 +35,9 @@ bench: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.speed_utilities
 	.venv-light/bin/python -m benchmarks.evaluate_wmt23
 	.venv-light/bin/python -m benchmarks.speed_metaeval
+
+# Both test environments; with -j2 they are made at the same time.
+environments: .venv-light/$(MARK) .venv-comet/$(MARK)
 
 # torch goes first and alone: with it in place no other package's range pulls the CUDA build.
 .venv/$(MARK): pyproject.toml constraints/light.txt
