@@ -205,7 +205,8 @@ class Journal:
         for path, final, size in zip(self._partials, self.files, last.sizes, strict=True):
             if not path.exists() and final.is_file() and final.stat().st_size == size:
                 os.replace(final, path)  # killed while publishing, when this file had its name already
-            if not path.exists() or path.stat().st_size < size:
+            # Killed before the first commit, a run may not have made its files yet.
+            if size and (not path.exists() or path.stat().st_size < size):
                 raise InputError(f"{path} is missing or shorter than recorded; give --force to start anew")
         return last
 

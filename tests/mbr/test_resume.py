@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from candidates.journal import Journal, publish_as_is
 from tests.conftest import Run, write_jsonl
 
 pytestmark = pytest.mark.one_world
@@ -68,13 +69,14 @@ def kill_until_done(words: list[str], longest: float, kills: int, seed: int) -> 
     for _ in range(kills * 3):
         process = subprocess.Popen([*words, "--resume"], stderr=subprocess.PIPE)
         try:
-            process.communicate(timeout=draw.uniform(min(0.2, longest / 2), longest) if hits < kills else None)
+            wait = draw.uniform(min(0.2, longest / 2), longest) if hits < kills else None
+            _, told = process.communicate(timeout=wait)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.communicate()
             hits += 1
             continue
-        assert process.returncode == 1, "the skipped segment makes the exit code 1"
+        assert process.returncode == 1, f"the skipped segment makes the exit code 1; told: {told.decode()}"
         break
     return hits
 
@@ -97,6 +99,25 @@ def test_twenty_kills_and_resumes_give_the_bytes_of_one_run(tmp_path: Path) -> N
         hits, attempt = hits + hit, attempt + 1
     left = sorted(path.name for path in tmp_path.iterdir() if path.suffix in (".partial", ".progress", ".tmp"))
     assert left == []
+
+
+def test_a_kill_between_the_progress_file_and_the_others_is_an_interruption_like_any(tmp_path: Path) -> None:
+    """The settings are written down first; a kill then leaves no partial file."""
+    output = tmp_path / "out"
+    with Journal([output], {"a": 1}) as journal:
+        list(journal.skip_done(["x"]))
+        journal.write([b"x\n"], 1)
+        journal.commit()
+        settings = (tmp_path / "out.progress").read_bytes().split(b"\n")[0] + b"\n"
+    for name in ("out.partial", "out.progress"):
+        (tmp_path / name).unlink()
+    (tmp_path / "out.progress").write_bytes(settings)
+    with Journal([output], {"a": 1}, resume=True) as journal:
+        assert journal.last.segments == 0
+        list(journal.skip_done(["x"]))
+        journal.write([b"x\n"], 1)
+        journal.finish([publish_as_is])
+    assert output.read_bytes() == b"x\n"
 
 
 def test_pear_scores_are_the_same_to_the_bit_after_a_kill(tmp_path: Path, ours: Path) -> None:
