@@ -20,7 +20,7 @@ from pear.data.record import finite
 
 Floats = NDArray[np.float64]
 UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, bytes that are no text, line separators
-LARGEST = 1e100  # of a score; squares of larger ones are no numbers
+LARGEST = 1e60  # of a score: products of four of them are still numbers
 Kind = Literal["metric", "own", "human", "sanity"]
 
 
