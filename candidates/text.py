@@ -13,6 +13,7 @@ import io
 import os
 import re
 import sys
+import unicodedata
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from typing import IO, cast
 
 from candidates.errors import InputError, ResourceError, UsageError
 
+UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, bytes that are no text, line separators
 BOM = b"\xef\xbb\xbf"
 TEMPORARY = ".tmp"
 STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
@@ -77,6 +79,11 @@ def atomic_output(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes
         publish(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def printable(name: str) -> bool:
+    """Whether a name can stand in a table: it holds no control character."""
+    return not any(unicodedata.category(letter) in UNPRINTABLE for letter in name)
 
 
 def regular_target(path: Path) -> Path:

@@ -7,17 +7,15 @@ in mt-metrics-eval. Beside a file that mbr-decode wrote lies its `.run.yaml`, wh
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from candidates.config import config_path
 from candidates.errors import InputError, MbrError, UsageError
-from candidates.text import lines
+from candidates.text import lines, printable
 
 SUFFIXES = (".gz", ".txt", ".jsonl")
-UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, bytes that are no text, line separators
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def read_systems(words: Sequence[str], references: Sequence[Texts]) -> tuple[dic
     left_out = []
     for word in words:
         for name, path, listed in _named_files(word):
-            if any(unicodedata.category(character) in UNPRINTABLE for character in name):
+            if not printable(name):
                 raise UsageError(f"the name {name!r} of a system holds a control character; say NAME=FILE without one")
             if name in systems:
                 raise UsageError(f"two systems are called {name!r}: {systems[name].path} and {path}; say NAME=FILE")

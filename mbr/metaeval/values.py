@@ -7,7 +7,6 @@ systems instead: by how much one translation is better than another.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import InputError, UsageError
+from candidates.text import printable
 from pear.data.record import finite
 
 Floats = NDArray[np.float64]
-UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, bytes that are no text, line separators
 LARGEST = 1e60  # of a score: products of four of them are still numbers
 Kind = Literal["metric", "own", "human", "sanity"]
 
@@ -117,7 +116,7 @@ class ScoreSet:
 
     def __post_init__(self) -> None:
         for name in (*self.systems, self.human.name, *(one.name for one in self.metrics)):
-            if any(unicodedata.category(letter) in UNPRINTABLE for letter in name):
+            if not printable(name):
                 raise InputError(f"the name {name!r:.80} holds a control character; expected one that can be shown")
 
     @property

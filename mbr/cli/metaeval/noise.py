@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from candidates.console import Console, Parser
 from mbr.cli.metaeval.options import (
@@ -14,6 +15,10 @@ from mbr.cli.metaeval.options import (
     read_sets,
     task_parser,
 )
+
+if TYPE_CHECKING:
+    from mbr.cli.metaeval.output import Grid
+    from mbr.metaeval.noise import NoiseStudy
 
 QUICK_START = """\
   mbr-metaeval noise --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --plot noise.svg
@@ -43,31 +48,16 @@ def run(options: argparse.Namespace, console: Console) -> int:
     check_files(options)
     check_positive(options, "repeats")
 
-    from mbr.cli.metaeval.output import Grid, described, number, write, write_plot
+    from mbr.cli.metaeval.output import described, write, write_plot
     from mbr.metaeval.agreement import parse_statistics
-    from mbr.metaeval.noise import KINDS, noise_study
-    from mbr.metaeval.statistics import LABELS
+    from mbr.metaeval.noise import noise_study
 
     statistics = parse_statistics(options.statistics.split(","))
     (known,) = read_sets(options, console, metrics=False)
     study = noise_study(known.gold, statistics, repeats=options.repeats, seed=options.seed)
     where = " ".join(filter(None, (known.name, known.lp)))
     said, head = described("noise", known, repeats=study.repeats, seed=study.seed)
-    grids = []
-    for kind, lines in study.sdp.items():
-        levels = study.levels[kind]
-        grids.append(
-            Grid(
-                corner="statistic" if options.format != "tsv" else f"{kind}",
-                heads=[f"{level:g}" for level in levels],
-                keys=[f"{level:g}" for level in levels],
-                names=[LABELS[name] for name in lines],
-                cells=[list(line) for line in lines.values()],
-                shown=[[number(value) for value in line] for line in lines.values()],
-                title=f"{kind}: {KINDS[kind]}; levels in standard deviations ({study.deviation:.3g})",
-                legend=[] if kind != list(study.sdp)[-1] else ["0: undisturbed, 1: as bad as random scores", said],
-            )
-        )
+    grids = [_for_programs(study)] if options.format == "tsv" else _for_people(study, said)
     found = {
         **head,
         "standard_deviation": study.deviation,
@@ -82,3 +72,47 @@ def run(options: argparse.Namespace, console: Console) -> int:
         write_plot(study.plot(f"{where}, {known.human.name}"), options, console)
     write(grids, found, options, said)
     return 0
+
+
+def _for_people(study: NoiseStudy, said: str) -> list[Grid]:
+    """A grid for each kind of noise, levels side by side."""
+    from mbr.cli.metaeval.output import Grid, number
+    from mbr.metaeval.noise import KINDS
+    from mbr.metaeval.statistics import LABELS
+
+    grids = []
+    for kind, lines in study.sdp.items():
+        levels = [f"{level:g}" for level in study.levels[kind]]
+        grids.append(
+            Grid(
+                corner="statistic",
+                heads=levels,
+                keys=levels,
+                names=[LABELS[name] for name in lines],
+                cells=[list(line) for line in lines.values()],
+                shown=[[number(value) for value in line] for line in lines.values()],
+                title=f"{kind}: {KINDS[kind]}; levels in standard deviations ({study.deviation:.3g})",
+                legend=[] if kind != list(study.sdp)[-1] else ["0: undisturbed, 1: as bad as random scores", said],
+            )
+        )
+    return grids
+
+
+def _for_programs(study: NoiseStudy) -> Grid:
+    """A row for each statistic, kind of noise and level."""
+    from mbr.cli.metaeval.output import Grid
+
+    rows = [
+        (name, kind, level, value)
+        for kind, lines in study.sdp.items()
+        for name, line in lines.items()
+        for level, value in zip(study.levels[kind], line, strict=True)
+    ]
+    return Grid(
+        corner="statistic",
+        heads=[],
+        keys=["noise", "level", "sdp"],
+        names=[row[0] for row in rows],
+        cells=[row[1:] for row in rows],
+        shown=[],
+    )

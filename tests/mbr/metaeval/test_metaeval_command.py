@@ -145,6 +145,10 @@ def test_other_tasks(folder: Path, warm: Run) -> None:
     assert noise.returncode == 0
     assert noise.stdout.startswith("random: N(0, s) added to every score; levels in standard deviations (")
     ET.parse(folder / "noise.svg")
+    rows = warm("mbr-metaeval", "noise", *SET, "--repeats", "2", "--format", "tsv").stdout.splitlines()
+    assert rows[0].split("\t") == ["statistic", "noise", "level", "sdp"]
+    assert len(rows) == 1 + 4 * 4 * 6
+    assert rows[1].split("\t")[:3] == ["segment_pearson", "random", "0.1"]
     assert warm("mbr-metaeval", "noise", *SET, "--plot", "noise.svg").returncode == 2  # it is there
 
 
