@@ -18,6 +18,7 @@ from candidates.files import BadRecord, Record
 from candidates.lists import Candidate, CandidateList
 from mbr.decide import Decision, SelfRule, Weights, list_prior
 from mbr.matrix import UtilityMatrix
+from mbr.memory import Memory
 from mbr.pipeline import Decoder, OnError
 from mbr.prefilter import Prefilter, Scores, parse_prefilter
 from mbr.strategies import get_strategy
@@ -98,18 +99,20 @@ def get_prefilter(
     weights: Weights = "count",
     self_rule: SelfRule = "exclude",
     seed: int = 1,
+    memory: Memory | None = None,
 ) -> Prefilter:
     """`chrf:30`: keep the 30 best of each list by chrF-MBR; `logprob:50`: by log-probability per word.
 
     Any utility will do, with its own strategy; `utility` is the one named, if it is made already. The rules are those
-    of the decision that follows.
+    of the decision that follows. `memory` knows scores of before (`mbr.memory`).
     """
     name, keep = parse_prefilter(text)
     if name == "logprob" and utility is None:
         return Prefilter(text, keep, _by_log_probability)
     ready = utility or get_utility(name)
     strategy = get_strategy(ready.default_strategy)
-    decoder = Decoder(ready, strategy, weights=weights, self_rule=self_rule, seed=seed, on_error="skip")
+    rules: dict[str, Any] = {"weights": weights, "self_rule": self_rule, "seed": seed}
+    decoder = Decoder(ready, strategy, **rules, on_error="skip", memory=memory)
 
     def score(items: Sequence[CandidateList]) -> list[Scores | MbrError]:
         return [_scores(decision) for decision in chain.from_iterable(decoder.windows(items))]

@@ -37,9 +37,9 @@ from mbr.decide import (
     rank,
 )
 from mbr.matrix import UtilityMatrix
+from mbr.memory import Memory
 from mbr.pool import Talk, hold
 from mbr.prefilter import Prefilter
-from mbr.scorelog import ScoreLog
 from mbr.signature import Signature
 from mbr.strategies import Outcome, Segment, Strategy
 from mbr.utilities import MatrixUtility, Utility
@@ -89,8 +89,8 @@ class Decoder:
     prefilter: Prefilter | None = None
     # Passes for all lists together, spent where the regret to expect is largest; all lists are then one window.
     budget_total: int | None = None
-    # Where scores are written down, for a run that is to survive a kill without deciding anything on the way.
-    log: ScoreLog | None = None
+    # What knows scores of before, and is told those of now (`mbr.memory`, `mbr.scorelog`).
+    memory: Memory | None = None
     # A reason why a list cannot be used, or None; for checks that belong to the caller's output.
     check: Callable[[CandidateList], str | None] = lambda item: None
 
@@ -189,7 +189,7 @@ class Decoder:
                 talks[place] = self._talk(entry, fair_share)
             except InputError as exc:
                 decisions[place] = self._failed(entry.listed, exc)
-        for place, talk in hold(talks, self.utility, self.budget_total, self.log):
+        for place, talk in hold(talks, self.utility, self.budget_total, self.memory):
             entry = entries[place]
             decisions[place] = self._failed(entry.listed, talk.error) if talk.error else self._decide(talk, entry)
         return [decisions[place] for place in range(len(window))]

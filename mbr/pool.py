@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.errors import MbrError, ModelError, UsageError
 from candidates.lists import CandidateList
-from mbr.scorelog import ScoreLog
+from mbr.memory import Memory
 from mbr.strategies import Ask, AskEach, Conversation, Enough, Outcome
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility
 from mbr.utilities.means import LeftOutMean
@@ -26,14 +26,13 @@ LEAST_PORTION = 64
 
 
 def hold(
-    talks: Mapping[int, Talk], utility: Utility, total: int | None = None, log: ScoreLog | None = None
+    talks: Mapping[int, Talk], utility: Utility, total: int | None = None, memory: Memory | None = None
 ) -> Iterator[tuple[int, Talk]]:
     """Pool what conversations ask, score it, answer each, until all have ended; yield each as it ends.
 
     With `total`, at most so many passes are made: first everybody's first request is met, then in turn those with the
     largest regret to expect are (whoever had twice the fair share waits for the others), until what is left is not
-    enough for any; then all decide with what they have. With `log`, scores are written down, or read off where an
-    interrupted run wrote them down.
+    enough for any; then all decide with what they have. With a `memory`, what it knows is not computed again.
     """
     going = dict(talks)
     plenty, portion = 0.0, 0
@@ -45,7 +44,7 @@ def hold(
         waiting = list(going.values()) if total is None else _most_needy(going.values(), total, plenty, portion)
         for talk in [] if waiting else going.values():
             talk.stop()
-        scores = _score(waiting, utility, log) if waiting else []
+        scores = _score(waiting, utility, memory) if waiting else []
         for talk, answer in zip(waiting, scores, strict=True):
             total = None if total is None else total - len(answer)
             talk.answer(answer)
@@ -78,49 +77,65 @@ def _most_needy(talks: Iterable[Talk], passes: int, plenty: float, portion: int)
     return chosen
 
 
-def _score(talks: Sequence[Talk], utility: Utility, log: ScoreLog | None) -> list[NDArray[np.float32]]:
+def _score(talks: Sequence[Talk], utility: Utility, memory: Memory | None) -> list[NDArray[np.float32]]:
     if isinstance(utility, MatrixUtility):
-        return _matrix_scores(talks, utility)
+        return _matrix_scores(talks, utility, memory)
+    rows: list[Any] = list(chain.from_iterable(talk.triples() for talk in talks))
+    compute: Any = cast(PairUtility, utility).score_pairs
     if isinstance(utility, QualityUtility):
-        scores = utility.score_each([(source, text) for talk in talks for source, text, _ in talk.triples()])
-    else:
-        triples = list(chain.from_iterable(talk.triples() for talk in talks))
-        compute = cast(PairUtility, utility).score_pairs
-        scores = compute(triples) if log is None else log.score(triples, compute)
+        rows, compute = [(source, text) for source, text, _ in rows], utility.score_each
+    scores = compute(rows) if memory is None else memory.score(rows, compute)
     ends = np.cumsum([len(talk.asked.pairs) for talk in talks])
     if np.shape(scores) != (ends[-1],):
         raise ModelError(f"utility {utility.name!r} returned scores {np.shape(scores)} for {ends[-1]} pairs")
     return np.split(np.asarray(scores, np.float32), ends[:-1])
 
 
-def _matrix_scores(talks: Sequence[Talk], utility: MatrixUtility) -> list[NDArray[np.float32]]:
-    fresh = [(talk.item.source, talk.item.texts) for talk in talks if talk.matrix is None]
-    if fresh:
-        utility.prepare(fresh)
-    return [
-        _aggregate(talk, talk.asked, utility)
-        if isinstance(talk.asked, AskEach)
-        else _matrix(talk, utility)[tuple(talk.asked.pairs.T)]
-        for talk in talks
-    ]
+def _matrix_scores(talks: Sequence[Talk], utility: MatrixUtility, memory: Memory | None) -> list[NDArray[np.float32]]:
+    fresh = [talk for talk in talks if talk.matrix is None]
+
+    def compute(places: Sequence[int]) -> list[NDArray[np.float32]]:
+        some = [fresh[place] for place in places]
+        utility.prepare([(talk.item.source, talk.item.texts) for talk in some])
+        return [_block(talk, utility) for talk in some]
+
+    keys = [_depends_on(talk) for talk in fresh]
+    blocks = compute(range(len(fresh))) if memory is None else memory.blocks(keys, compute)
+    aggregates = {}
+    for talk, block in zip(fresh, blocks, strict=True):
+        if isinstance(talk.asked, AskEach):
+            aggregates[talk] = block
+        else:
+            talk.matrix = block
+    return [aggregates[talk] if talk in aggregates else _cells(talk) for talk in talks]
 
 
-def _aggregate(talk: Talk, asked: AskEach, utility: MatrixUtility) -> NDArray[np.float32]:
-    texts = talk.item.texts
-    scores = np.asarray(utility.aggregate(talk.item.source, texts, asked.weights, asked.own_weights), np.float32)
-    if scores.shape != (len(texts),):
-        raise ModelError(f"utility {utility.name!r} returned scores {scores.shape} for {len(texts)} candidates")
-    return scores
+def _depends_on(talk: Talk) -> list[str]:
+    """All that a list's matrix, or its scores against the mean, follow from."""
+    key = [talk.item.source, *talk.item.texts]
+    if isinstance(talk.asked, AskEach):
+        key += [talk.asked.weights.tobytes().hex(), talk.asked.own_weights.tobytes().hex(), "aggregate"]
+    return key
 
 
-def _matrix(talk: Talk, utility: MatrixUtility) -> NDArray[np.float32]:
-    """All utilities of a list, computed when it first asks for some."""
-    texts = talk.item.texts
-    if talk.matrix is None:
-        talk.matrix = np.asarray(utility.matrix(talk.item.source, texts, texts), np.float32)
-    if talk.matrix.shape != (len(texts), len(texts)):
-        raise ModelError(f"utility {utility.name!r} returned a matrix {talk.matrix.shape} for {len(texts)} candidates")
-    return talk.matrix
+def _block(talk: Talk, utility: MatrixUtility) -> NDArray[np.float32]:
+    """All utilities of a list, or its scores against the mean of all pseudo-references."""
+    texts, asked = talk.item.texts, talk.asked
+    if isinstance(asked, AskEach):
+        found = utility.aggregate(talk.item.source, texts, asked.weights, asked.own_weights)
+        scores = np.asarray(found, np.float32)
+        if scores.shape != (len(texts),):
+            raise ModelError(f"utility {utility.name!r} returned scores {scores.shape} for {len(texts)} candidates")
+        return scores
+    matrix = np.asarray(utility.matrix(talk.item.source, texts, texts), np.float32)
+    if matrix.shape != (len(texts), len(texts)):
+        raise ModelError(f"utility {utility.name!r} returned a matrix {matrix.shape} for {len(texts)} candidates")
+    return matrix
+
+
+def _cells(talk: Talk) -> NDArray[np.float32]:
+    assert talk.matrix is not None
+    return np.asarray(talk.matrix[tuple(talk.asked.pairs.T)])
 
 
 class Talk:

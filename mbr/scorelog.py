@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from candidates.errors import UsageError
 from candidates.text import disk_errors
 
-Triple = tuple[str, str, str]
+Row = tuple[str, ...]
 Scores = NDArray[np.float32]
 HEAD = b"mbr-decode scores: "
 DIGEST, COUNT = 16, 8
@@ -62,10 +62,10 @@ class ScoreLog:
                 self._file.write(self._head)
         return self._file
 
-    def score(self, triples: Sequence[Triple], compute: Callable[[Sequence[Triple]], Any]) -> Scores:
+    def score(self, rows: Sequence[Row], compute: Callable[[Sequence[Row]], Any]) -> Scores:
         """The scores of these pairs: as written down, or computed and written down."""
-        about = _digest(triples) + len(triples).to_bytes(COUNT, "little")
-        size = len(about) + 4 * len(triples)
+        about = _digest(rows) + len(rows).to_bytes(COUNT, "little")
+        size = len(about) + 4 * len(rows)
         if self._file is not None:
             begins = self._file.tell()
             record = self._file.read(size)
@@ -73,14 +73,18 @@ class ScoreLog:
                 return np.frombuffer(record, "<f4", offset=len(about)).astype(np.float32)
             self._file.seek(begins)
             self._file.truncate()  # a record that a kill cut off
-        scores = np.asarray(compute(triples), np.float32)
-        if scores.shape == (len(triples),):  # else somebody else will complain
+        scores = np.asarray(compute(rows), np.float32)
+        if scores.shape == (len(rows),):  # else somebody else will complain
             file = self._opened()
             with disk_errors(self._path):
                 file.write(about + scores.astype("<f4").tobytes())
                 file.flush()
                 os.fsync(file.fileno())
         return scores
+
+    def blocks(self, keys: Sequence[Sequence[str]], compute: Callable[[Sequence[int]], list[Scores]]) -> list[Scores]:
+        """Matrices are computed again: utilities that make them are quick."""
+        return compute(range(len(keys)))
 
     def remove(self) -> None:
         if self._file is not None:
@@ -95,8 +99,8 @@ class ScoreLog:
             self._file.close()
 
 
-def _digest(triples: Sequence[Triple]) -> bytes:
+def _digest(rows: Sequence[Row]) -> bytes:
     found = hashlib.blake2b(digest_size=DIGEST)
-    for triple in triples:
-        found.update("\0".join(triple).encode() + b"\n")
+    for row in rows:
+        found.update("\0".join(row).encode() + b"\n")
     return found.digest()

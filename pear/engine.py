@@ -63,9 +63,9 @@ class Engine(Closing):
         self.kind = network.kind
         self.agreement: Agreement | None = None
         devices = ["cpu"] if backend == "ct2" else resolve_devices(device)
-        on_cpu = all(name.startswith("cpu") for name in devices)
-        self.batch_tokens = batch_tokens or default_batch_tokens(network.encoder.config.hidden_size, on_cpu=on_cpu)
+        self.on_gpu = not all(name.startswith("cpu") for name in devices)
         self._hidden = int(network.encoder.config.hidden_size)
+        self.batch_tokens = batch_tokens or default_batch_tokens(self._hidden, on_cpu=not self.on_gpu)
         width = 2 if dtype in ("bf16", "fp16") else 4
         self._parameter_bytes = int(sum(weight.numel() for weight in network.parameters())) * width
         self.backends: list[Backend]

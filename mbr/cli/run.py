@@ -44,10 +44,11 @@ def decode_into_sink(
     with ExitStack() as stack:
         settings = _settings(signature, options)
         sink = stack.enter_context(Sink(output, files.publishers, settings, resume=options.resume, force=options.force))
+        log = None
         if output and decoder.budget_total is not None:
             path = output.with_name(f"{output.name}.scores")
             log = ScoreLog(path, json.dumps(settings), resume=options.resume, force=options.force)
-            decoder = replace(decoder, log=stack.enter_context(log))
+            decoder = replace(decoder, memory=stack.enter_context(log))
         bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
         sink.begin(header(options.format), *(b"" for _ in files.publishers))
         if generator is None:
@@ -62,8 +63,8 @@ def decode_into_sink(
             sink.write(lines, files.chunks(window), segments=len(window), failed=failed)
             tally.add(window, console)
             bar.update(len(window))
-        if decoder.log is not None:
-            decoder.log.remove()
+        if log is not None:
+            log.remove()
         sink.finish(lambda count: save_config(cast(Path, output), options, str(signature), count))
     if generator is not None:
         show_cut_off(generator, console)

@@ -1,9 +1,8 @@
 """Judgements kept on disk: what a judge said of a row of texts is not computed twice.
 
-One SQLite file in the cache folder, keyed by a digest of the judge's identity and the texts, which are not in it.
-Several processes may use it at once; what was committed survives a kill. It is a convenience: a file that is broken is
-moved aside, one that cannot be written is only read, and either is said once. It also knows the identities of judges
-by the names, sizes and times of their files, so that a model whose judgements are all there is not even loaded.
+One SQLite file in the cache folder (`mbr.store`), keyed by a digest of the judge's identity and the texts, which are
+not in it. It also knows the identities of judges by the names, sizes and times of their files, so that a model whose
+judgements are all there is not even loaded.
 
     with Cache() as cache:
         judged = judged_rows(judge, rows, cache)
@@ -11,43 +10,35 @@ by the names, sizes and times of their files, so that a model whose judgements a
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from candidates.cache import cache_folder
-from candidates.closing import Closing
 from mbr.evaluate.judges import Floats, Judge, Judged, Row
+from mbr.store import Store, Tell, key_of
 
-WAIT_SECONDS = 60  # for another process's commit
 PORTION_SECONDS = 30.0  # of scoring between commits
 PORTION_ROWS = 20_000
 FIRST_PORTION = 2_000  # characters, before the judge's speed is known; one row at least
 LOOKUP = 500
-BROKEN = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-TABLES = (
-    "CREATE TABLE IF NOT EXISTS judgements (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS identities (key BLOB PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-)
-
-Tell = Callable[[str], None]
 
 
-class Cache(Closing):
+class Cache(Store):
     """Values [k] by key. Without a `path`, the file of this user; `tell` hears what went wrong."""
 
+    kept = "judgements"
+    tables = (
+        "CREATE TABLE IF NOT EXISTS judgements (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE IF NOT EXISTS identities (key BLOB PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    )
+
     def __init__(self, path: Path | None = None, *, tell: Tell = lambda message: None) -> None:
-        self.path = path or cache_folder() / "judgements.sqlite"
-        self._tell = tell
-        self._connection: sqlite3.Connection | None = None
-        self._file = 0
-        self._writes = True
-        self._open()
+        super().__init__(path or cache_folder() / "judgements.sqlite", tell=tell)
 
     def get(self, keys: Sequence[bytes], size: int) -> dict[bytes, Floats]:
         """The values that are there, of those that hold this many numbers."""
@@ -90,73 +81,6 @@ class Cache(Closing):
                 connection.execute("INSERT OR REPLACE INTO identities VALUES (?, ?)", [key, identity])
 
         self._do(write, writes=True)
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _open(self) -> None:
-        """Open the file, or a new one in its place if it is broken."""
-        for last in (False, True):
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS)
-                try:
-                    self._file = self.path.stat().st_ino
-                    with connection:
-                        for table in TABLES:
-                            connection.execute(table)
-                    self._connection = connection
-                except BaseException:
-                    connection.close()
-                    raise
-                return
-            except (sqlite3.Error, OSError) as exc:
-                if last or not _is_broken(exc):
-                    self._tell(f"judgements are not kept: {self.path}: {exc}")
-                    return
-                self._move_aside(exc)
-
-    def _do(self, work: Callable[[sqlite3.Connection], None], *, writes: bool = False) -> None:
-        """What was kept is still read when nothing can be written any more; a file that cannot be read is let go."""
-        if self._connection is None or (writes and not self._writes):
-            return
-        try:
-            work(self._connection)
-        except sqlite3.Error as exc:
-            if _is_broken(exc):
-                self.close()
-                self._move_aside(exc)
-                self._open()
-                return
-            if self._writes:  # else it was said already
-                self._tell(f"judgements are no longer kept: {self.path}: {exc}")
-            self._writes = False
-            if not writes:
-                self.close()
-
-    def _move_aside(self, reason: Exception) -> None:
-        try:
-            if self.path.stat().st_ino != self._file:  # another process has put a new one there
-                return
-            aside = self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}")
-            journal = self.path.with_name(self.path.name + "-journal")
-            if journal.exists():  # it belongs to the broken file; a new one must not be repaired with it
-                journal.rename(aside.with_name(aside.name + "-journal"))
-            self.path.rename(aside)
-            self._tell(f"{self.path} is broken ({reason}); it is now {aside.name}, and a new one is begun")
-        except OSError as exc:
-            self._tell(f"{self.path} is broken ({reason}) and cannot be moved aside: {exc}")
-
-
-def key_of(identity: str, row: Row) -> bytes:
-    """A digest of the judge and the texts; their lengths are in it, so that no two rows run together."""
-    digest = hashlib.blake2b(digest_size=20)
-    for text in (identity, *row):
-        raw = text.encode("utf-8", "surrogatepass")
-        digest.update(len(raw).to_bytes(8, "little") + raw)
-    return digest.digest()
 
 
 def judged_rows(
@@ -207,7 +131,3 @@ def _bar(total: int, label: str | None) -> Any:
     from tqdm import tqdm
 
     return tqdm(total=total, unit="row", disable=label is None or not total, leave=False, desc=label)
-
-
-def _is_broken(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorname", "").startswith(BROKEN)

@@ -226,6 +226,22 @@ def _result(
     )
 
 
+def check_judges(judges: Sequence[JudgeSpec], *, sources: bool, references: bool) -> None:
+    """Whether the judges have the texts they need, and names to tell them by."""
+    if not judges:
+        raise UsageError("there is no judge")
+    labels = [judge.label or judge.name for judge in judges]
+    if len(set(labels)) < len(labels):
+        raise UsageError(f"two judges have the same label: {', '.join(labels)}")
+    for judge in judges:
+        if judge.needs_reference and not references:
+            raise UsageError(
+                f"{judge.name} needs references (--references FILE); judges that need none: {WITHOUT_REFERENCES}"
+            )
+        if judge.needs_source and not sources:
+            raise UsageError(f"{judge.name} needs the sources (--sources FILE)")
+
+
 def _check(
     systems: Mapping[str, Sequence[str]],
     judges: Sequence[JudgeSpec],
@@ -238,11 +254,6 @@ def _check(
     """The number of segments; an error where the request makes no sense."""
     if not systems:
         raise UsageError("there is no system to judge")
-    if not judges:
-        raise UsageError("there is no judge")
-    labels = [judge.label or judge.name for judge in judges]
-    if len(set(labels)) < len(labels):
-        raise UsageError(f"two judges have the same label: {', '.join(labels)}")
     if draws < 0 or trials < 0:
         raise UsageError("the numbers of draws and trials must not be negative; 0 leaves them out")
     if baseline is not None and baseline not in systems:
@@ -252,13 +263,7 @@ def _check(
     counts |= {f"reference set {number}": len(one) for number, one in enumerate(references, 1)}
     if len(set(counts.values())) > 1:
         raise InputError(f"the numbers of segments differ: {', '.join(f'{key} {n}' for key, n in counts.items())}")
-    for judge in judges:
-        if judge.needs_reference and not references:
-            raise UsageError(
-                f"{judge.name} needs references (--references FILE); judges that need none: {WITHOUT_REFERENCES}"
-            )
-        if judge.needs_source and sources is None:
-            raise UsageError(f"{judge.name} needs the sources (--sources FILE)")
+    check_judges(judges, sources=sources is not None, references=bool(references))
     segments = next(iter(counts.values()))
     if not segments:
         raise InputError("there is no segment to judge: the files are empty")

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from candidates.errors import ModelError
-from mbr.evaluate.cache import Cache, key_of
+from mbr.evaluate.cache import Cache
 from mbr.evaluate.judges import Floats, Judge, Judged, Row
 from mbr.metrics.base import Metric
+from mbr.store import key_of
 
 
 class NeuralJudge(Judge):

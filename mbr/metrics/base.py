@@ -78,6 +78,11 @@ class Metric(Closing, ABC):
         """Which rows [rows] are longer than the metric can take in, and so are cut off."""
         return np.zeros(len(rows), np.bool_)
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether another device than the processor computes."""
+        return False
+
     def tokens(self, rows: Sequence[Row]) -> int:
         """Tokens that scoring these rows would cost."""
         return 0
@@ -117,6 +122,10 @@ class NeuralMetric(Metric):
     def notes(self) -> list[str]:
         note = self._found.note()
         return [note] if note else []
+
+    @property
+    def on_gpu(self) -> bool:
+        return self._runner.on_gpu
 
     def memory_bytes(self) -> int:
         return self._runner.memory_bytes()

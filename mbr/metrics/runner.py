@@ -41,9 +41,8 @@ class Runner:
             torch.set_num_threads(threads)
         devices = resolve_devices(device)
         self.precision = dtype
-        self.batch_tokens = batch_tokens or default_batch_tokens(
-            hidden, on_cpu=all(name.startswith("cpu") for name in devices)
-        )
+        self.on_gpu = not all(name.startswith("cpu") for name in devices)
+        self.batch_tokens = batch_tokens or default_batch_tokens(hidden, on_cpu=not self.on_gpu)
         self._replicas = replicas(network, devices, dtype, lambda *settings: (in_place(*settings), settings[1]))
         self._weight_bytes = sum(weight.numel() * weight.element_size() for weight in network.parameters())
         self._activation_bytes = hidden * ACTIVATIONS_PER_TOKEN * 4

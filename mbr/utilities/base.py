@@ -58,6 +58,11 @@ class Utility(Closing, ABC):
         """Whether some of this list is longer than the utility can take in."""
         return False
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether another device than the processor computes, so that its clock says nothing of the cost."""
+        return False
+
     @classmethod
     def capabilities(cls) -> tuple[str, ...]:
         pairwise = ("pairwise",) if issubclass(cls, PairUtility) else ()

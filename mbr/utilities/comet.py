@@ -65,6 +65,10 @@ class Comet(MatrixUtility):
         tokens = self.metric.tokens([(text,) for text in (source, *hypotheses, *references)])
         return {"tokens": tokens, "memory_bytes": self.metric.memory_bytes()}
 
+    @property
+    def on_gpu(self) -> bool:
+        return self.metric.on_gpu
+
     def close(self) -> None:
         self._vectors.clear()
         self.metric.close()

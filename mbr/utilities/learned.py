@@ -32,6 +32,10 @@ class OfMetric(Utility):
     def notes(self) -> list[str]:
         return self.metric.notes()
 
+    @property
+    def on_gpu(self) -> bool:
+        return self.metric.on_gpu
+
     def close(self) -> None:
         self.metric.close()
 

@@ -83,6 +83,10 @@ class Pear(PairUtility):
             self._unchecked = False
         return self.engine.score(triples, progress=self.progress)
 
+    @property
+    def on_gpu(self) -> bool:
+        return self.engine.on_gpu
+
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
         return self.engine.truncates(source, texts)
 

@@ -78,6 +78,10 @@ class Single(QualityUtility):
         shown = [(self._shown(source), text) for source, text in rows]
         return {"tokens": engine.tokens(shown), "memory_bytes": engine.memory_bytes()}
 
+    @property
+    def on_gpu(self) -> bool:
+        return self._model.engine.on_gpu
+
     def close(self) -> None:
         self._model.close()
 

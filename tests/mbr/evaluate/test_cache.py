@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mbr import store
 from mbr.evaluate import cache as module
-from mbr.evaluate.cache import Cache, judged_rows, key_of
+from mbr.evaluate.cache import Cache, judged_rows
 from mbr.evaluate.judges import Floats, JudgeSpec
+from mbr.store import key_of
 from tests.conftest import ROOT
 from tests.mbr.evaluate.made import Count
 
@@ -102,7 +104,8 @@ KILLED = """
 import sys, time
 import numpy as np
 from pathlib import Path
-from mbr.evaluate.cache import Cache, key_of
+from mbr.evaluate.cache import Cache
+from mbr.store import key_of
 with Cache(Path(sys.argv[1])) as cache:
     for number in range(10**6):
         cache.put([(key_of("judge", (str(number),)), np.array([number, 1.0]))])
@@ -129,7 +132,8 @@ WRITER = """
 import sys
 import numpy as np
 from pathlib import Path
-from mbr.evaluate.cache import Cache, key_of
+from mbr.evaluate.cache import Cache
+from mbr.store import key_of
 told = []
 with Cache(Path(sys.argv[1]), tell=told.append) as cache:
     for number in range(int(sys.argv[2]), int(sys.argv[3])):
@@ -180,7 +184,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, counting
 
 
 def test_a_locked_file_is_done_without_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(store, "WAIT_SECONDS", 0.1)
     path, told = tmp_path / "c.sqlite", []
     with Cache(path, tell=told.append) as cache:
         other = sqlite3.connect(path)
@@ -198,7 +202,7 @@ def test_a_locked_file_is_done_without_after_a_while(tmp_path: Path, monkeypatch
 def test_after_a_failed_write_nothing_is_written_and_all_is_read(
     trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(store, "WAIT_SECONDS", 0.1)
     path, told = tmp_path / "c.sqlite", []
     with Cache(path, tell=told.append) as cache:
         cache.put(entries(0, 500))

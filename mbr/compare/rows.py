@@ -1,0 +1,58 @@
+"""Rows that no utility chooses, to compare with: the beam's best, a random candidate, the best there is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from candidates.lists import CandidateList
+from mbr.evaluate.cache import Cache, judged_rows
+from mbr.evaluate.judges import JudgeSpec
+
+
+def first_choices(lists: Sequence[CandidateList]) -> list[int]:
+    return [0] * len(lists)
+
+
+def likeliest_choices(lists: Sequence[CandidateList]) -> list[int]:
+    """The candidate of the highest log-probability; the first one where they are not known."""
+    return [
+        0 if item.logprobs is None else int(np.argmax([-np.inf if value is None else value for value in item.logprobs]))
+        for item in lists
+    ]
+
+
+def random_choices(lists: Sequence[CandidateList], seed: int) -> list[int]:
+    """One of the entries as they were listed; the seed and the list's own texts decide which."""
+    chosen = []
+    for item in lists:
+        digest = hashlib.blake2b("\0".join([str(seed), item.source, *item.texts]).encode(), digest_size=8).digest()
+        entry = int.from_bytes(digest, "big") % sum(item.counts)
+        chosen.append(int(np.searchsorted(np.cumsum(item.counts), entry, side="right")))
+    return chosen
+
+
+def oracle_choices(
+    lists: Sequence[CandidateList],
+    references: Sequence[Sequence[str]],
+    spec: JudgeSpec,
+    *,
+    tokenize: str = "13a",
+    options: Mapping[str, Any] | None = None,
+    cache: Cache | None = None,
+    progress: str | None = None,
+) -> list[int]:
+    """The candidate that a judge likes best, with the references at hand; ties to the earlier."""
+    with spec.open(references=len(references), tokenize=tokenize, options=options, cache=cache) as judge:
+        sources = [item.source for item in lists for _ in item.texts]
+        outputs = [text for item in lists for text in item.texts]
+        copies = [[text for text, item in zip(one, lists, strict=True) for _ in item.texts] for one in references]
+        judged = judged_rows(judge, judge.rows(sources, outputs, copies), cache, progress=progress)
+        scores = judge.segment_scores(judged.statistics)
+    if spec.lower_is_better:
+        scores = -scores
+    ends = np.cumsum([len(item) for item in lists])[:-1]
+    return [int(np.argmax(part)) for part in np.split(scores, ends)]

@@ -1,0 +1,127 @@
+"""A few lists in full: all pairs in both orders, to look at and to replay strategies on.
+
+The truth of a list is its decision by the complete matrix (strategy `both` for an antisymmetric utility, else `full`).
+A strategy replayed on the matrix asks it instead of the model, so that many of them cost nothing: how much regret is
+left after how many passes?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.lists import CandidateList
+from mbr.compare.settings import Setting
+from mbr.decide import Decision
+from mbr.matrix import Relation
+from mbr.pipeline import Decoder
+from mbr.strategies import Strategy, get_strategy
+from mbr.utilities import PairUtility
+from mbr.utilities.base import Triple
+
+SEEDS = 5
+TOLERANCES = (0.3, 0.1, 0.03, 0.01, 0.003)
+BUDGETS = (1, 2, 4, 8, 16)  # passes a candidate
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """One list: utilities [N, N] of all ordered pairs and expected utilities [N] by them."""
+
+    item: CandidateList
+    values: NDArray[np.float32]
+    expected: NDArray[np.float64]
+
+    @property
+    def asymmetry(self) -> float | None:
+        """What the two orders of a pair leave over, |u(i, j) + u(j, i)| / 2 on the average; 0 were it antisymmetric."""
+        first, second = np.triu_indices(len(self.values), 1)
+        both = self.values[first, second].astype(np.float64) + self.values[second, first]
+        return float(np.abs(both).mean() / 2) if len(first) else None
+
+
+@dataclass(frozen=True)
+class Point:
+    """A strategy replayed: mean passes a list, and mean regret as a share of best minus mean."""
+
+    strategy: str
+    number: str  # its tolerance or budget
+    passes: float
+    regret: float
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a utility says of the lists in full."""
+
+    setting: Setting
+    relation: Relation
+    portraits: tuple[Portrait, ...]
+    points: tuple[Point, ...]
+
+
+def regret_of(expected: NDArray[np.float64], choice: int) -> float | None:
+    """What a choice loses, as a share of best minus mean; None where its expected utility is not known."""
+    if not len(expected) or not np.isfinite(expected[choice]):
+        return None
+    best, mean = float(np.nanmax(expected)), float(np.nanmean(expected))
+    return float((best - expected[choice]) / (best - mean)) if best > mean else 0.0
+
+
+def study(setting: Setting, decoder: Decoder, lists: Sequence[CandidateList]) -> Study:
+    """Score all pairs of these lists and replay strategies on them. The decoder gives the rules, not the strategy."""
+    relation = decoder.utility.relation
+    complete = replace(decoder, strategy=get_strategy("full"), keep_matrix=True, on_error="stop")
+    exact = get_strategy("both" if relation == "antisymmetric" else "full")
+    portraits, players = [], []
+    for decision in chain.from_iterable(complete.windows(lists)):
+        assert decision.candidates is not None
+        assert decision.matrix is not None
+        # The matrix holds what the generator's own opinion adds already.
+        known = _known(decision.candidates, decision.matrix.values, relation)
+        players.append(replace(decoder, utility=known, strategy=exact, prior=0.0, memory=None, on_error="stop"))
+        expected = _play(players[-1], decision.candidates).expected
+        portraits.append(Portrait(decision.candidates, decision.matrix.values, expected))
+    points = [_point(strategy, players, portraits) for strategy in _strategies(relation, portraits)]
+    return Study(setting, relation, tuple(portraits), tuple(points))
+
+
+def _known(item: CandidateList, values: NDArray[np.float32], relation: Relation) -> PairUtility:
+    """A utility that answers from the matrix of a list."""
+    places = {text: place for place, text in enumerate(item.texts)}
+
+    class Known(PairUtility):
+        name = "known"
+
+        def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
+            return np.array([values[places[first], places[second]] for _, first, second in triples], np.float32)
+
+    Known.relation = relation
+    return Known()
+
+
+def _play(decoder: Decoder, item: CandidateList) -> Decision:
+    return next(chain.from_iterable(decoder.windows([item])))
+
+
+def _strategies(relation: Relation, portraits: Sequence[Portrait]) -> Iterator[Strategy]:
+    size = round(float(np.mean([len(one.item) for one in portraits])))
+    if relation == "antisymmetric":
+        yield from (get_strategy(name) for name in ("half", "balanced", "both"))
+        yield from (get_strategy("race", tolerance=tolerance) for tolerance in TOLERANCES)
+    yield from (get_strategy("halving", budget=budget * size) for budget in BUDGETS if 2 * budget < size)
+
+
+def _point(strategy: Strategy, players: Sequence[Decoder], portraits: Sequence[Portrait]) -> Point:
+    passes, regrets = [], []
+    for player, portrait in zip(players, portraits, strict=True):
+        for seed in range(1, 1 + (SEEDS if strategy.uses_seed else 1)):
+            decision = _play(replace(player, strategy=strategy, seed=seed), portrait.item)
+            passes.append(decision.passes)
+            regrets.append(regret_of(portrait.expected, decision.ranking[0]) or 0.0)
+    number = strategy.settings.get("tol", strategy.settings.get("budget", ""))
+    return Point(strategy.name, str(number), float(np.mean(passes)), float(np.mean(regrets)))
