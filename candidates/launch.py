@@ -15,6 +15,7 @@ from candidates.console import run
 COMMANDS = {
     "mbr-decode": "mbr.cli.decode",
     "mbr-generate": "candidates.cli",
+    "mbr-compare": "mbr.cli.compare",
     "mbr-evaluate": "mbr.cli.evaluate",
     "mbr-metaeval": "mbr.cli.metaeval.command",
     "mbr-doctor": "mbr.cli.doctor",
@@ -37,6 +38,7 @@ def start(command: str) -> None:
 
 mbr_decode = partial(start, "mbr-decode")
 mbr_generate = partial(start, "mbr-generate")
+mbr_compare = partial(start, "mbr-compare")
 mbr_evaluate = partial(start, "mbr-evaluate")
 mbr_metaeval = partial(start, "mbr-metaeval")
 mbr_doctor = partial(start, "mbr-doctor")

@@ -30,8 +30,8 @@ def line_panels(title: str, panels: Sequence[Panel], y_label: str, *, columns: i
     width, height, left, top, gap = 330, 200, 52, 116, 78
     values = [value for panel in panels for line in panel.lines.values() for value in line]
     low, high = min([0.0, *values]), max([0.0, *values]) or 1.0
-    ticks = _ticks(low, high)
-    low, high = min(low, ticks[0]), max(high, ticks[-1])
+    levels = ticks(low, high)
+    low, high = min(low, levels[0]), max(high, levels[-1])
     rows = -(-len(panels) // columns)
     columns = min(columns, len(panels))
     total_width = left + columns * (width + gap) - gap // 2
@@ -54,7 +54,7 @@ def line_panels(title: str, panels: Sequence[Panel], y_label: str, *, columns: i
             return y0 + height * (high - value) / (high - low)
 
         parts.append(_text(x0, y0 - 8, panel.title, bold=True))
-        for tick in ticks:
+        for tick in levels:
             y = down(tick)
             parts.append(f'<line x1="{x0}" y1="{y:.1f}" x2="{x0 + width}" y2="{y:.1f}" stroke="{GRID}"/>')
             parts.append(_text(x0 - 6, y + 4, f"{tick:g}", anchor="end", size=11, colour=QUIET))
@@ -130,7 +130,7 @@ def _mark(number: int, x: float, y: float) -> str:
     return f'<polygon points="{points}" fill="{colour}"/>'
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """About five round numbers that span the values."""
     rough = (high - low) / 5 or 1.0
     power = 10.0 ** len(str(int(1 / rough))) if rough < 1 else 0.1 ** (len(str(int(rough))) - 1)

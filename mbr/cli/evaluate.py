@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from candidates.console import Console, Parser, add_message_options
 from candidates.errors import MbrError, UsageError
-from mbr.cli.models import add_model_options, model_options
+from mbr.cli.models import add_model_options, model_options, parse_with_lists
 
 if TYPE_CHECKING:
     from mbr.cli.systems import Texts
@@ -90,7 +90,7 @@ def parser() -> Parser:
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    options = _parse(sys.argv[1:] if argv is None else list(argv))
+    options = parse_with_lists(parser(), sys.argv[1:] if argv is None else list(argv), LISTS)
     console = Console("mbr-evaluate", quiet=options.quiet, log_format=options.log_format)
     if options.list_judges:
         return _list_judges()
@@ -116,18 +116,6 @@ def command(argv: Sequence[str] | None = None) -> int:
     judges = parse_judges(options.judge)
     _advise(judges, systems, references, chosen_by, options, console)
     return _run(options, judges, systems, sources, references, chosen_by, console)
-
-
-def _parse(argv: list[str]) -> argparse.Namespace:
-    from candidates.config import with_config
-
-    p = parser()
-    options: argparse.Namespace = p.parse_args(with_config(p, argv))
-    flags = p.parse_args(argv)
-    for name in LISTS:  # a list on the command line takes the place of the file's, it does not grow it
-        if getattr(flags, name) is not None:
-            setattr(options, name, getattr(flags, name))
-    return options
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -1,14 +1,15 @@
-"""Options of models that judge, the same in mbr-evaluate and mbr-metaeval."""
+"""Options of models that judge, the same in mbr-evaluate, mbr-metaeval and mbr-compare; and lists of options."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 MODEL_OPTIONS = ("cache_dir", "device", "dtype", "batch_tokens", "threads")
 
 
-def add_model_options(parser: argparse.ArgumentParser, title: str) -> None:
+def add_model_options(parser: argparse.ArgumentParser, title: str, keeps: str = "judgements") -> None:
     g = parser.add_argument_group(title)
     g.add_argument("--cache-dir", metavar="FOLDER", help="of downloaded models")
     g.add_argument("--offline", action="store_true", help="use the local cache only")
@@ -16,10 +17,22 @@ def add_model_options(parser: argparse.ArgumentParser, title: str) -> None:
     g.add_argument("--dtype", choices=("float32", "bf16", "fp16"), help="of the encoder (default: float32)")
     g.add_argument("--batch-tokens", type=int, metavar="N", help="padded tokens a batch (default: by device and model)")
     g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
-    g.add_argument("--no-cache", action="store_true", help="neither use nor keep judgements of earlier runs")
+    g.add_argument("--no-cache", action="store_true", help=f"neither use nor keep {keeps} of earlier runs")
 
 
 def model_options(options: argparse.Namespace) -> dict[str, Any]:
     """What was given of them, for `mbr.metrics`."""
     given = {name: value for name in MODEL_OPTIONS if (value := getattr(options, name)) is not None}
     return {**given, "offline": options.offline}
+
+
+def parse_with_lists(parser: argparse.ArgumentParser, argv: list[str], lists: Sequence[str]) -> argparse.Namespace:
+    """The options of file and command line; a list on the command line takes the place of the file's."""
+    from candidates.config import with_config
+
+    options: argparse.Namespace = parser.parse_args(with_config(parser, argv))
+    flags = parser.parse_args(argv)
+    for name in lists:
+        if getattr(flags, name) is not None:
+            setattr(options, name, getattr(flags, name))
+    return options

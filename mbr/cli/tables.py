@@ -102,7 +102,7 @@ def _tsv(evaluation: Evaluation) -> str:
 def _table(evaluation: Evaluation, width: int) -> str:
     parts = [
         _score_tables(evaluation, width),
-        _legend(evaluation, width),
+        legend(evaluation, width),
         _check_table(evaluation, width),
         _identities(evaluation),
     ]
@@ -113,10 +113,10 @@ def _score_tables(evaluation: Evaluation, width: int) -> str:
     """Systems as rows, judges as columns."""
     ranking = evaluation.ranking()
     names = ["system", *(short_name(name) + (" (baseline)" if name == evaluation.baseline else "") for name in ranking)]
-    return side_by_side(names, [_column(judge, ranking) for judge in evaluation.judges], width)
+    return side_by_side(names, [judge_column(judge, ranking) for judge in evaluation.judges], width)
 
 
-def _column(judge: JudgeResult, ranking: Sequence[str]) -> list[str]:
+def judge_column(judge: JudgeResult, ranking: Sequence[str]) -> list[str]:
     """The cells of one judge, numbers under numbers and all of one width."""
     head = short_name(judge.label, 24) + (" ↓" if judge.lower_is_better else "")
     if judge.error is not None:
@@ -140,7 +140,7 @@ def _half(score: SystemScore) -> float | None:
     return None if score.low is None or score.high is None else (score.high - score.low) / 2
 
 
-def _legend(evaluation: Evaluation, width: int) -> str:
+def legend(evaluation: Evaluation, width: int) -> str:
     scores = [score for judge in evaluation.judges for score in judge.scores.values()]
     said = []
     if evaluation.draws and scores:

@@ -15,7 +15,8 @@
 | `agreement` | decisions of several settings | same choice, rank correlation, regret of one under another |
 | `study` | a few lists | complete matrices in both orders, regret against passes |
 | `comparison` | all of it | one `Comparison` |
-| `summary`, `tables`, `page` | a `Comparison` | plain words, TSV and JSON, one HTML page |
+| `summary`, `document`, `page` | a `Comparison` | plain words, JSON, one HTML page |
+| `presets` | `pear-table2` | an experiment by name |
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from candidates.text import printable
 from mbr.decide import WEIGHTS, Weights
 from mbr.prefilter import parse_prefilter
 from mbr.strategies import STRATEGIES, Strategy, get_strategy
-from mbr.utilities import utility_class, utility_families, utility_options
+from mbr.utilities import MatrixUtility, utility_class, utility_families, utility_options
 from mbr.utilities.ensemble import Ensemble
 
 LONGEST_LABEL = 60
@@ -181,6 +181,9 @@ def _parse_strategy(word: str) -> dict[str, Any]:
 
 
 def _fits(setting: Setting, strategy: Mapping[str, Any]) -> bool:
+    """Whether a strategy goes with a utility, and saves something: matrices cost the same however little is asked."""
+    if issubclass(utility_class(setting.utility), MatrixUtility) and strategy["strategy"] not in ("full", "aggregate"):
+        return False
     try:
         replace(setting, **strategy).check()
     except UsageError:

@@ -64,6 +64,14 @@ class Study:
     points: tuple[Point, ...]
 
 
+def titles(studies: Sequence[Study]) -> list[str]:
+    """A name for each: the utility, with its prior; or the whole setting's where that is not enough."""
+    short = [
+        study.setting.utility + (f", prior {study.setting.prior:g}" if study.setting.prior else "") for study in studies
+    ]
+    return [name if short.count(name) == 1 else study.setting.label for name, study in zip(short, studies, strict=True)]
+
+
 def regret_of(expected: NDArray[np.float64], choice: int) -> float | None:
     """What a choice loses, as a share of best minus mean; None where its expected utility is not known."""
     if not len(expected) or not np.isfinite(expected[choice]):

@@ -1,0 +1,110 @@
+"""A comparison for programs: everything as one JSON document."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mbr.compare.comparison import Comparison, Row
+from mbr.compare.study import Study
+from mbr.compare.summary import summary
+from mbr.evaluate.evaluation import reason_of
+
+
+def as_json(done: Comparison) -> dict[str, Any]:
+    from mbr import __version__
+
+    evaluation, agreement = done.evaluation, done.agreement
+    document: dict[str, Any] = plain(
+        {
+            "version": __version__,
+            "segments": len(done.lists),
+            "candidates": float(np.mean([len(item) for item in done.lists])),
+            "origin": dict(done.origin),
+            "baseline": done.baseline,
+            "bootstrap": evaluation.draws,
+            "trials": evaluation.trials,
+            "seed": evaluation.seed,
+            "summary": summary(done),
+            "rows": [_row(done, row) for row in done.rows],
+            "judges": [
+                {
+                    "name": judge.label,
+                    "identity": judge.identity,
+                    "family": judge.family,
+                    "lower_is_better": judge.lower_is_better,
+                    "error": None if judge.error is None else reason_of(judge.error),
+                }
+                for judge in evaluation.judges
+            ],
+            "agreement": {
+                "rows": agreement.rows,
+                "settings": agreement.settings,
+                "same_choice": agreement.same,
+                "rank_correlation": agreement.correlation,
+                "regret": agreement.regret,
+            },
+            "regret_against_passes": [_study(study) for study in done.studies],
+            "left_out": [vars(one) for one in done.left_out],
+            "choices": [
+                {
+                    "id": item.id,
+                    "source": item.source,
+                    "references": [one[place] for one in done.references],
+                    "chosen": {row.label: row.texts[place] for row in done.rows if row.error is None},
+                }
+                for place, item in enumerate(done.lists)
+            ],
+        }
+    )
+    return document
+
+
+def plain(value: Any) -> Any:
+    """As JSON can hold it: lists of arrays, None for what is no number."""
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _row(done: Comparison, row: Row) -> dict[str, Any]:
+    setting = None if row.decided is None else row.decided.setting
+    return {
+        "label": row.label,
+        "kind": row.kind,
+        "utility": None if setting is None else setting.utility,
+        "strategy": None if setting is None else setting.make_strategy().name,
+        "signature": row.signature,
+        "passes": row.passes,
+        "seconds": row.seconds,
+        "device": None if row.seconds is None else "gpu" if row.on_gpu else "cpu",
+        "cost_ratio": row.cost_ratio,
+        "error": None if row.error is None else reason_of(row.error),
+        "fallbacks": {str(done.lists[place].id): reason for place, reason in row.fallbacks.items()},
+        "scores": {
+            judge.label: {
+                **vars(judge.scores[row.label]),
+                "significant": judge.scores[row.label].significant,
+                "rank": done.ranks(place)[row.label],
+            }
+            for place, judge in enumerate(done.evaluation.judges)
+            if row.label in judge.scores
+        },
+    }
+
+
+def _study(study: Study) -> dict[str, Any]:
+    return {
+        "setting": study.setting.label,
+        "segments": [portrait.item.id for portrait in study.portraits],
+        "asymmetry": [portrait.asymmetry for portrait in study.portraits],
+        "points": [vars(point) for point in study.points],
+    }
