@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from candidates.errors import InputError
 from candidates.text import atomic_output
+from mbr.markup import heat_map
 
 Relation = Literal["none", "symmetric", "antisymmetric"]
 ARRAYS = ("values", "scored", "about")
@@ -49,6 +50,11 @@ class UtilityMatrix:
         }
         encoded = json.dumps(about, ensure_ascii=False).encode()
         return {"values": self.values, "scored": self.scored, "about": np.frombuffer(encoded, np.uint8)}
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a heat map, sorted by the mean of each row."""
+        caption = f"{self.utility}: utility of each row against each column, {self.passes} pairs scored"
+        return heat_map(self.values, self.texts, caption, signed=self.relation == "antisymmetric")
 
     def pack(self) -> bytes:
         """As bytes that can be appended to others', for `publish_matrices`."""

@@ -101,15 +101,17 @@ class Ledger:
         values = np.array([table.values[at] for table, at in cells], np.float32)
         missing = np.flatnonzero(np.isnan(values)).tolist()
         if missing:
-            first = list({rows[place]: place for place in reversed(missing)}.values())[::-1]  # of each row once
-            asked = [rows[place] for place in first]
+            once: dict[Row, int] = {}
+            for place in missing:
+                once.setdefault(rows[place], place)
+            asked = list(once)
             began = self._clock()
             fresh = np.asarray(compute(asked), np.float32)
             seconds = self._clock() - began
             if fresh.shape != (len(asked),):
                 return fresh  # whoever asked will complain
             shares = _shares(seconds, [sum(map(len, row)) for row in asked])
-            for place, value, share in zip(first, fresh, shares, strict=True):
+            for place, value, share in zip(once.values(), fresh, shares, strict=True):
                 table, at = cells[place]
                 table.write(at, value, share)
             values[missing] = [cells[place][0].values[cells[place][1]] for place in missing]

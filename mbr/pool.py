@@ -80,10 +80,13 @@ def _most_needy(talks: Iterable[Talk], passes: int, plenty: float, portion: int)
 def _score(talks: Sequence[Talk], utility: Utility, memory: Memory | None) -> list[NDArray[np.float32]]:
     if isinstance(utility, MatrixUtility):
         return _matrix_scores(talks, utility, memory)
-    rows: list[Any] = list(chain.from_iterable(talk.triples() for talk in talks))
-    compute: Any = cast(PairUtility, utility).score_pairs
+    triples = chain.from_iterable(talk.triples() for talk in talks)
+    rows: list[Any]
+    compute: Any
     if isinstance(utility, QualityUtility):
-        rows, compute = [(source, text) for source, text, _ in rows], utility.score_each
+        rows, compute = [(source, text) for source, text, _ in triples], utility.score_each
+    else:
+        rows, compute = list(triples), cast(PairUtility, utility).score_pairs
     scores = compute(rows) if memory is None else memory.score(rows, compute)
     ends = np.cumsum([len(talk.asked.pairs) for talk in talks])
     if np.shape(scores) != (ends[-1],):

@@ -23,6 +23,7 @@ MAY_IMPORT = {
 }
 MBR_LAYERS = [
     "drawing",
+    "markup",
     "store",
     "matrix",
     "signature",

@@ -133,6 +133,8 @@ def compare(
     how it chooses. `study`: of so many lists all pairs are scored, for heat maps and regret against passes. `scores` is
     a file where scores are kept (`mbr.memory`), `judgements` the judges' cache.
     """
+    if not settings:
+        raise UsageError("there is nothing to compare; give at least one utility")
     rules = rules or Rules()
     specs = [judge if isinstance(judge, JudgeSpec) else parse_judges([judge])[0] for judge in judges]
     lists, kept_references, left_out = _usable(records, references)
@@ -268,8 +270,6 @@ def _oracle_row(
 
 def _check_labels(labels: Sequence[str], baseline: str | None) -> None:
     """Before the work, not after it."""
-    if len(labels) < 3:
-        raise UsageError("there is nothing to compare; give at least one utility")
     twice = [label for label, count in Counter(labels).items() if count > 1]
     if twice:
         raise UsageError(f"two rows are called {twice[0]!r}; give the setting another label (,label=NAME)")

@@ -137,8 +137,11 @@ class Run:
 
     def _study(self, settings: Sequence[Setting], utility: Utility) -> None:
         lists = [self.lists[place] for place in self.studied if len(self.lists[place]) > 1]
+        failed = {one.setting.label for one in self.found if one.error is not None}
         seen = set()
         for setting in settings:
+            if setting.label in failed:
+                continue
             rules = (setting.prior or 0.0, self._weights(setting))
             if not lists or setting.rates or setting.prefilter is not None or rules in seen:
                 continue

@@ -229,5 +229,6 @@ def _numbers(setting: Setting, label: str, several: int) -> str:
 
 
 def _rules(setting: Setting, label: str, several: int) -> str:
-    found = {"prior": setting.prior, "weights": setting.weights, "after": setting.prefilter}
+    prior = None if setting.prior is None else f"{setting.prior:g}"
+    found = {"prior": prior, "weights": setting.weights, "after": setting.prefilter}
     return " ".join([label, *(f"{key} {value}" for key, value in found.items() if value is not None)])

@@ -57,7 +57,11 @@ def utility_names() -> list[str]:
 
 def is_ensemble(name: str) -> bool:
     """Whether a name stands for several utilities with weights; that of a plug-in may look like one."""
-    return name not in utility_names() and len(parse_ensemble(name)) > 1
+    return "+" in name.replace("++", "") and not _is_known(name) and len(parse_ensemble(name)) > 1
+
+
+def _is_known(name: str) -> bool:
+    return name in BUILT_IN or name in _plug_ins()  # looking for plug-ins takes a while
 
 
 def utility_class(name: str) -> type[Utility]:
@@ -136,7 +140,7 @@ def utility_options(name: str) -> list[str]:
 
 def utility_families(name: str) -> set[str]:
     """The families behind a utility's name as signatures have it, such as `chrf+comet` or `chrf+resume`."""
-    members = [member for member in parse_ensemble(name) if member in utility_names()]
+    members = [member for member in parse_ensemble(name) if _is_known(member)]
     return {utility_class(member).family for member in members} | ({"pear"} if name.endswith("+resume") else set())
 
 

@@ -1,0 +1,181 @@
+"""What a utility said is computed once, and costs everybody the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbr import Decision, Decoder
+from mbr import memory as module
+from mbr.memory import Ledger, ScoreStore
+from mbr.strategies import get_strategy
+from mbr.utilities import Utility
+from tests.mbr.compare.made import Counting, Longer, Overlap, lists
+
+pytestmark = pytest.mark.one_world
+
+ROWS = [("s", "a", "b"), ("s", "b", "a"), ("t", "a", "b"), ("s", "a", "b")]
+
+
+class Model:
+    """Counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[tuple[str, ...]]] = []
+
+    def __call__(self, rows: Sequence[tuple[str, ...]]) -> Any:
+        self.asked.append(list(rows))
+        return np.array([len("".join(row)) + 10 * ord(row[1]) for row in rows], np.float32)
+
+
+def ledger(store: ScoreStore, utility: Utility | None = None) -> Ledger:
+    return Ledger(store, utility or Counting())
+
+
+def test_each_row_is_computed_once_in_all_runs(tmp_path: Path) -> None:
+    model, path = Model(), tmp_path / "scores.sqlite"
+    with ScoreStore(path) as store, ledger(store) as one:
+        first = one.score(ROWS, model)
+        np.testing.assert_array_equal(one.score(ROWS, model), first)
+    with ScoreStore(path) as store, ledger(store) as other:
+        np.testing.assert_array_equal(other.score([*ROWS, ("s", "c", "c")], model)[:4], first)
+    assert model.asked == [ROWS[:3], [("s", "c", "c")]]
+    assert first[0] == first[3] != first[1]
+
+
+def test_other_models_and_other_sources_have_scores_of_their_own(tmp_path: Path) -> None:
+    model = Model()
+    with ScoreStore(tmp_path / "scores.sqlite") as store:
+        for utility in (Counting(), Counting(model="other"), Overlap()):
+            with ledger(store, utility) as one:
+                one.score(ROWS[:1], model)
+    assert len(model.asked) == 3
+
+
+def test_who_asks_second_is_told_the_same_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(1000))
+    monkeypatch.setattr(module.time, "process_time", lambda: float(next(ticks)))
+    with ScoreStore(tmp_path / "scores.sqlite") as store:
+        with ledger(store) as first:
+            first.score(ROWS[:3], Model())
+        with ledger(store) as second:
+            second.score(ROWS[:3], Model())
+            assert (second.spent.fresh, second.spent.computed, second.spent.asked) == (0, 0, 3)
+        assert first.spent.seconds == pytest.approx(1.0)
+        assert first.spent.fresh == 1.0
+        assert second.spent.seconds == pytest.approx(1.0)
+        with ledger(store) as third:  # one of three rows of the same length
+            third.score(ROWS[1:2], Model())
+        assert third.spent.seconds == pytest.approx(1 / 3)
+
+
+def test_no_number_is_not_kept_for_one(tmp_path: Path) -> None:
+    asked = []
+
+    def model(rows: Sequence[tuple[str, ...]]) -> Any:
+        asked.append(len(rows))
+        return np.array([np.nan] * len(rows), np.float32)
+
+    with ScoreStore(tmp_path / "scores.sqlite") as store, ledger(store) as one:
+        for _ in range(2):
+            assert np.isnan(one.score(ROWS[:1], model)).all()
+        for _ in range(2):
+            assert np.isnan(one.blocks([("s", "a")], lambda places: [np.array([[np.nan]], np.float32)])[0]).all()
+    assert asked == [1, 1]
+
+
+def test_a_wrong_number_of_scores_goes_to_whoever_asked(tmp_path: Path) -> None:
+    with ScoreStore(tmp_path / "scores.sqlite") as store, ledger(store) as one:
+        assert one.score(ROWS, lambda rows: np.zeros(7)).shape == (7,)
+
+
+def test_what_was_scored_before_an_error_is_kept(tmp_path: Path) -> None:
+    model = Model()
+    with ScoreStore(tmp_path / "scores.sqlite") as store:
+
+        def interrupted() -> None:
+            with ledger(store) as one:
+                one.score(ROWS, model)
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        with ledger(store) as other:
+            other.score(ROWS, model)
+    assert len(model.asked) == 1
+
+
+def test_memory_stays_small_and_nothing_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CELLS_AT_ONCE", 300)
+    model = Model()
+    rows = [[(f"source {k}", "a", "b")] for k in range(10)]
+    with ScoreStore(tmp_path / "scores.sqlite") as store, ledger(store) as one:
+        first = [one.score(row, model) for row in rows]
+        assert len(one._tables) < 5
+        np.testing.assert_array_equal([one.score(row, model) for row in rows], first)
+    assert len(model.asked) == 10
+
+
+def test_a_broken_file_is_moved_aside(tmp_path: Path) -> None:
+    path, told, model = tmp_path / "scores.sqlite", [], Model()
+    path.write_bytes(b"nonsense" * 1000)
+    with ScoreStore(path, tell=told.append) as store, ledger(store) as one:
+        one.score(ROWS, model)
+    with ScoreStore(path) as store, ledger(store) as other:
+        other.score(ROWS, model)
+    assert len(model.asked) == 1
+    assert "is broken" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "strategy", "counter"),
+    [
+        (Counting, "race", "scored"),
+        (Counting, "both", "scored"),
+        (Overlap, "full", "matrices"),
+        (Longer, "rerank", "rated"),
+    ],
+)
+def test_decisions_are_those_without_a_memory(
+    kind: type[Utility], strategy: str, counter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, counter, 0)
+    items = lists(6)
+
+    def decide(**more: Any) -> list[Decision]:
+        windows = Decoder(kind(), get_strategy(strategy), **more).windows(items)
+        return [decision for window in windows for decision in window]
+
+    plain = decide()
+    count = getattr(kind, counter)
+    with ScoreStore(tmp_path / "scores.sqlite") as store:
+        for _ in range(2):
+            with ledger(store, kind()) as one:
+                remembered = decide(memory=one)
+            for first, second in zip(plain, remembered, strict=True):
+                assert (first.ranking, first.passes) == (second.ranking, second.passes)
+                np.testing.assert_array_equal(first.expected, second.expected)
+    assert getattr(kind, counter) == 2 * count > 0
+
+
+def test_aggregates_are_kept_by_their_weights(tmp_path: Path) -> None:
+
+    items, calls = lists(3), []
+
+    class Mean(Overlap):
+        name = "mean"
+
+        def aggregate(self, source: str, texts: Sequence[str], weights: Any, own_weights: Any) -> Any:
+            calls.append(source)
+            return np.array([len(text) * weights[0] for text in texts], np.float32)
+
+    with ScoreStore(tmp_path / "scores.sqlite") as store:
+        for weights in ("count", "logprob", "count"):
+            with ledger(store, Mean()) as one:
+                decoder = Decoder(Mean(), get_strategy("aggregate"), weights=weights, memory=one)
+                assert len(list(decoder.windows(items))) == 1
+    assert len(calls) == 6
