@@ -11,8 +11,7 @@ from candidates.errors import UsageError
 from mbr.cli.resolve import BUNDLED_PRIOR
 from mbr.compare.presets import get_preset
 from mbr.compare.settings import Setting, parse_settings
-from mbr.evaluate.judges import JudgeSpec, parse_judges
-from mbr.evaluate.judges import judge_names as all_judges
+from mbr.evaluate.judges import JudgeSpec, judge_names, parse_judges
 from mbr.utilities import utility_names, utility_options
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _models(options: argparse.Namespace) -> dict[str, str]:
         if not (name and equals and model):
             raise UsageError(f"--model {word!r}: expected NAME=MODEL, such as pear=FOLDER")
         takes = name in utility_names() and "model" in utility_options(name)
-        if not takes and name not in all_judges():
+        if not takes and (name not in judge_names() or JudgeSpec(name).lexical):
             raise UsageError(f"--model {word!r}: there is no utility or judge {name!r} that takes a model")
         if name in given:
             raise UsageError(f"--model names {name!r} twice")
