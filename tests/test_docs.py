@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,9 @@ def test_the_python_of_the_api_page_runs(tmp_path: Path, ours: Path) -> None:
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
 
 
-def test_the_python_of_the_metaeval_page_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", page("docs/mbr-metaeval.md"), re.DOTALL)
+@pytest.mark.parametrize("name", ["mbr-metaeval", "mbr-compare"])
+def test_the_python_of_other_pages_runs(name: str) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", page(f"docs/{name}.md"), re.DOTALL)
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
@@ -68,15 +70,48 @@ def test_the_python_of_the_readme_gives_what_it_says() -> None:
     assert result.stdout.strip() == said.strip()
 
 
-def test_the_plug_in_of_the_utilities_page_works(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", page("docs/utilities.md"), re.DOTALL)
-    (tmp_path / "shorter.py").write_text(code)
-    program = 'import mbr, shorter; print(mbr.rerank("s", ["abc", "a", "ab"], shorter.Shorter()).text)'
+def test_the_plug_in_of_its_page_works_by_name_and_as_an_object(tmp_path: Path) -> None:
+    """Installed as pip would: the module and its entry points beside each other."""
+    text = page("docs/plug-ins.md")
+    (code,), (project,) = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "toml"))
+    assert len([line for line in code.splitlines() if line.strip()]) <= 23  # twenty lines, and imports
+    settings = tomllib.loads(project)["project"]
+    about = tmp_path / f"{settings['name'].replace('-', '_')}-{settings['version']}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Name: {settings['name']}\nVersion: {settings['version']}\n")
+    ((group, points),) = settings["entry-points"].items()
+    (about / "entry_points.txt").write_text(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()))
+    (tmp_path / "overlap.py").write_text(code)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    result = subprocess.run(
-        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+
+    def run(*words: str) -> str:
+        done = subprocess.run(words, env=environment, cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout
+
+    (shown,) = re.findall(r"```pycon\n(.*?)```", text, re.DOTALL)
+    first, second, said = shown.strip().splitlines()
+    program = f"{first.removeprefix('>>> ')}; print(repr({second.removeprefix('>>> ')}))"
+    assert run(sys.executable, "-c", program).strip() == said
+    shutil.copy(SAMPLE, tmp_path / "lists.jsonl")
+    decode, compare = (str(Path(sys.executable).with_name(name)) for name in ("mbr-decode", "mbr-compare"))
+    assert len(run(decode, "--utility", "overlap", "--candidates", "lists.jsonl").splitlines()) == 6
+    assert "F-score of words" in run(decode, "--list-utilities")
+    references = ["--references", "de.txt"]
+    (tmp_path / "de.txt").write_text("x\n" * 6)
+    run(
+        compare,
+        "--candidates",
+        "lists.jsonl",
+        *references,
+        "--utility",
+        "overlap,lowercase=true",
+        "chrf",
+        "--trials",
+        "50",
     )
-    assert result.stdout == "a\n"
+    rows = {row["label"]: row for row in json.loads((tmp_path / "report" / "report.json").read_text())["rows"]}
+    assert "case:lower" in rows["overlap"]["signature"]
+    assert rows["overlap"]["scores"]["chrf"]["same_family"]
 
 
 def test_the_utilities_page_has_every_utility_judge_and_release() -> None:

@@ -25,6 +25,7 @@ from mbr.utilities import MatrixUtility, utility_class, utility_families, utilit
 from mbr.utilities.ensemble import Ensemble
 
 LONGEST_LABEL = 60
+NUMBERS = ("batch_tokens", "threads")  # of a utility's options; all others are words, or true and false
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,9 @@ def _parse_setting(word: str) -> Setting:
         if not equals or not key or key in known or key in options:
             raise UsageError(f"--utility {word!r}: {pair!r} is not a key=value of its own")
         if key in _OWN:
-            known[key] = _converted(word, key, value)
+            known[key] = _converted(word, key, value, _OWN[key])
+        elif key in NUMBERS:
+            options[key] = _converted(word, key, value, _whole)
         else:
             options[key] = {"true": True, "false": False}.get(value.lower(), value)
     if known.get("strategy"):
@@ -116,12 +119,11 @@ def _parse_setting(word: str) -> Setting:
     return Setting(name.strip(), options=options, **known)
 
 
-def _converted(word: str, key: str, value: str) -> Any:
+def _converted(word: str, key: str, value: str, convert: Callable[[str], Any]) -> Any:
     try:
-        found = _OWN[key](value)
+        return convert(value)
     except ValueError as exc:
         raise UsageError(f"--utility {word!r}: {key}={value!r} {exc}") from exc
-    return found
 
 
 def _number(value: str) -> float:

@@ -94,7 +94,9 @@ def study(setting: Setting, decoder: Decoder, lists: Sequence[CandidateList]) ->
         players.append(replace(decoder, utility=known, strategy=exact, prior=0.0, memory=None, on_error="stop"))
         expected = _play(players[-1], decision.candidates).expected
         portraits.append(Portrait(decision.candidates, decision.matrix.values, expected))
-    points = [_point(strategy, players, portraits) for strategy in _strategies(relation, portraits)]
+    # A utility that computes whole matrices has nothing to save.
+    strategies = _strategies(relation, portraits) if isinstance(decoder.utility, PairUtility) else ()
+    points = [_point(strategy, players, portraits) for strategy in strategies]
     return Study(setting, relation, tuple(portraits), tuple(points))
 
 

@@ -36,15 +36,16 @@ def score_table(done: Comparison) -> str:
         _head("cost", f"seconds over those of {unit}" if unit else "seconds over those of the first setting"),
     ]
     body = "".join(_score_row(done, row) for row in done.rows)
-    caption = (
+    segments = (
         f"{len(done.lists)} segments. In brackets: the middle 95 % of {done.evaluation.draws:,} bootstrap draws. "
         if done.evaluation.draws
         else f"{len(done.lists)} segments. "
     )
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="scores and costs"><table id="scores">'
-        f"<caption>{escape(caption + _legend(done))}</caption>"
+        '<div class="wide" tabindex="0" role="region" aria-label="scores and costs">'
+        '<table id="scores" aria-describedby="legend">'
         f"<thead><tr>{''.join(heads)}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<p id="legend">{escape(segments + _legend(done))}</p>'
     )
 
 

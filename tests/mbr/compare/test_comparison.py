@@ -190,7 +190,8 @@ def test_studies_hold_all_pairs_in_both_orders() -> None:
     assert points["both", ""].regret == 0
     assert points["both", ""].passes == np.mean([len(p.item) * (len(p.item) - 1) for p in pear.portraits])
     assert points["half", ""].passes == points["both", ""].passes / 2
-    assert {point.strategy for point in overlap.points} == {"halving"}
+    assert {point.strategy for point in pear.points} == {"half", "balanced", "both", "race", "halving"}
+    assert overlap.points == ()
     assert run(["longer"]).studies == ()
     assert run(["overlap"], study=0).studies == ()
 

@@ -38,11 +38,11 @@ def test_labels_tell_settings_apart(utilities: list[str], strategies: list[str],
 
 def test_all_of_a_setting() -> None:
     (one,) = parse_settings(
-        ["pear=f,strategy=race:0.02,prior=3,weights=uniform,prefilter=chrf:30,dtype=bf16,offline=true"]
+        ["pear=f,strategy=race:0.02,prior=3,weights=uniform,prefilter=chrf:30,dtype=bf16,offline=true,threads=2"]
     )
     assert (one.utility, one.strategy, one.tolerance, one.prior) == ("pear", "race", 0.02, 3.0)
     assert (one.weights, one.prefilter) == ("uniform", "chrf:30")
-    assert one.options == {"model": "f", "dtype": "bf16", "offline": True}
+    assert one.options == {"model": "f", "dtype": "bf16", "offline": True, "threads": 2}
     assert one.chosen_by() == ["pear", "chrf"]
 
 

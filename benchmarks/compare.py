@@ -1,0 +1,84 @@
+"""Which utility and strategy for the bundled translator, and at what cost: mbr-compare on Tatoeba's test part.
+
+    python -m benchmarks.compare                  # 500 sources, 100-best; about an hour and a half on two cores
+    python -m benchmarks.compare --quick          # 40 sources, no half matrices: a few minutes
+
+Proves what the README's table says: the beam's best, chrF-MBR, embedding-MBR, the bundled PEAR (half a matrix, race) and
+the oracle on sentences that neither bundled model has seen, judged by BLEU, chrF, TER and sentence embeddings. It runs
+the command that it prints; lists, scores and judgements are kept under benchmarks/work/compare, so that a run that is
+stopped goes on, and a second one takes a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.candidates import spread
+from benchmarks.support.places import TATOEBA, WORK
+from candidates.training.split import read_pairs
+
+FOLDER = WORK / "compare"
+SETTINGS = [
+    "pear,strategy=race",
+    "pear,strategy=half",
+    "pear,strategy=race,prior=0,label=pear race alone",
+    "pear,strategy=half,prior=0,label=pear half alone",
+    "chrf",
+    "embedding",
+]
+QUICK = ["pear,strategy=race", "pear,strategy=race,prior=0,label=pear race alone", "chrf", "embedding"]
+JUDGES = ["bleu", "chrf", "ter", "embedding"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="40 sources and no half matrices")
+    parser.add_argument("--sources", type=int, help="of the test part (default: 500)")
+    options = parser.parse_args()
+    if not TATOEBA.is_file():
+        raise SystemExit(f"{TATOEBA} is not there; set MBR_DATA to the folder that holds tatoeba/")
+    count = options.sources or (40 if options.quick else 500)
+    sources, references = write_texts(count)
+    command = [
+        "mbr-compare",
+        *("--sources", str(sources), "--references", str(references), "--nbest", "100"),
+        *("--utility", *(QUICK if options.quick else SETTINGS), "--judge", *JUDGES),
+        *(
+            "--title",
+            f"The bundled models on {count} Tatoeba sentences",
+            "-o",
+            str(FOLDER / f"report-{count}"),
+            "--force",
+        ),
+    ]
+    print(f"$ {' '.join(shown(word) for word in command)}\n", flush=True)
+    program = Path(sys.executable).with_name(command[0])
+    environment = {**os.environ, "MBR_CACHE": str(FOLDER / "cache")}
+    raise SystemExit(subprocess.run([program, *command[1:]], env=environment, check=False).returncode)
+
+
+def write_texts(count: int) -> tuple[Path, Path]:
+    """So many sources of the test part, evenly (the file goes from short to long), and the first translation of each."""
+    translations: dict[str, str] = {}
+    for source, target in read_pairs(TATOEBA, "test"):
+        translations.setdefault(source, target)
+    some = spread(list(translations), count)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    files = FOLDER / f"en-{count}.txt", FOLDER / f"de-{count}.txt"
+    for file, lines in zip(files, (some, [translations[source] for source in some]), strict=True):
+        file.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return files
+
+
+def shown(word: str) -> str:
+    """As one would type it, without the folders of this machine."""
+    word = word.replace(f"{WORK.parent.parent}{os.sep}", "")
+    return f'"{word}"' if " " in word else word
+
+
+if __name__ == "__main__":
+    main()
