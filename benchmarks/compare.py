@@ -1,6 +1,6 @@
 """Which utility and strategy for the bundled translator, and at what cost: mbr-compare on Tatoeba's test part.
 
-    python -m benchmarks.compare                  # 500 sources, 100-best; about an hour and a half on two cores
+    python -m benchmarks.compare                  # 500 sources, 100-best; about two hours, on one thread
     python -m benchmarks.compare --quick          # 40 sources, no half matrices: a few minutes
 
 Proves what the README's table says: the beam's best, chrF-MBR, embedding-MBR, the bundled PEAR (half a matrix, race) and
@@ -45,7 +45,7 @@ def main() -> None:
     sources, references = write_texts(count)
     command = [
         "mbr-compare",
-        *("--sources", str(sources), "--references", str(references), "--nbest", "100"),
+        *("--sources", str(sources), "--references", str(references), "--nbest", "100", "--threads", "1"),
         *("--utility", *(QUICK if options.quick else SETTINGS), "--judge", *JUDGES),
         *(
             "--title",

@@ -23,6 +23,8 @@ from candidates.sink import Sink
 from candidates.text import atomic_output, disk_errors
 from candidates.writing import render_failure, render_list
 
+MOST_NOTICES = 20  # kept
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -31,6 +33,7 @@ class Kept:
     path: Path
     known: bool
     seconds: float | None
+    cut_off: int = 0  # candidates that reached the length limit before their end, as far as that is known
 
 
 def keep_lists(
@@ -48,10 +51,13 @@ def keep_lists(
     path = folder / f"{_digest(described, sources)}.jsonl"
     about = path.with_suffix(".json")
     if path.is_file():
-        return Kept(path, True, _seconds(about))
+        known = _read(about)
+        for notice in known.get("notices", ()):
+            tell(notice)
+        return Kept(path, True, known.get("cpu_seconds"), known.get("cut_off", 0))
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    began = time.process_time()
+    began, notices = time.process_time(), list[str]()
     with Sink(path, [], described, resume=True, force=False) as sink:
         sink.begin(b"")
         resumed = sink.done > 0
@@ -59,7 +65,8 @@ def keep_lists(
         with bar:
             for index, record in enumerate(generator.generate(sink.checked(sources), skip=sink.done), sink.done):
                 while generator.notices:
-                    tell(generator.notices.popleft())
+                    notices.append(generator.notices.popleft())
+                    tell(notices[-1])
                 if isinstance(record, BadRecord):
                     sink.write(render_failure(record, "jsonl", 0), [], segments=1, failed=1)
                 else:
@@ -69,10 +76,11 @@ def keep_lists(
 
         def note_down(failed: int) -> None:
             with atomic_output(about, force=True) as stream:
-                stream.write(json.dumps({**described, "cpu_seconds": seconds}).encode() + b"\n")
+                known = {"cpu_seconds": seconds, "cut_off": generator.cut_off, "notices": notices[:MOST_NOTICES]}
+                stream.write(json.dumps({**described, **known}).encode() + b"\n")
 
         sink.finish(note_down)
-    return Kept(path, False, seconds)
+    return Kept(path, False, seconds, generator.cut_off)
 
 
 def _digest(described: dict[str, Any], sources: Sequence[str]) -> str:
@@ -83,9 +91,10 @@ def _digest(described: dict[str, Any], sources: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _seconds(about: Path) -> float | None:
+def _read(about: Path) -> dict[str, Any]:
+    """What is known of the lists beside them; nothing where that file is gone."""
     try:
-        found = json.loads(about.read_text(encoding="utf-8")).get("cpu_seconds")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return float(found) if isinstance(found, (int, float)) else None
+        found: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found

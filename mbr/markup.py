@@ -27,22 +27,24 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> s
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def heat_map(values: NDArray[np.floating], texts: Sequence[str], caption: str, *, signed: bool) -> str:
-    """A matrix as coloured cells, rows and columns sorted by the rows' means, best first.
+def heat_map(
+    values: NDArray[np.floating], known: NDArray[np.bool_], texts: Sequence[str], caption: str, *, signed: bool
+) -> str:
+    """A matrix as coloured cells, rows and columns sorted by the rows' means of what is `known`, best first.
 
-    With `signed` the middle of the colours is 0, else the mean of what is off the diagonal.
+    With `signed` the middle of the colours is 0, else the mean of what is known off the diagonal.
     """
     size = len(values)
     if not size:
         return f"<p>{escape(caption)}</p>"
-    off = ~np.eye(size, dtype=np.bool_)
-    means = np.where(off, values, 0).sum(axis=1) / max(size - 1, 1)
+    off = known & ~np.eye(size, dtype=np.bool_)
+    means = np.where(off, values, 0).sum(axis=1) / np.maximum(off.sum(axis=1), 1)
     order = np.argsort(-means, kind="stable")[:MOST_ROWS]
-    middle = 0.0 if signed or size < 2 else float(values[off].mean())
-    spread = float(np.abs(values[off] - middle).max()) if size > 1 else 0.0
+    middle = 0.0 if signed or not off.any() else float(values[off].mean())
+    spread = float(np.abs(values[off] - middle).max()) if off.any() else 0.0
     body = ""
     for row in order:
-        cells = "".join(_cell(values[row, column], middle, spread, row == column) for column in order)
+        cells = "".join(_cell(values[row, column], middle, spread, not off[row, column]) for column in order)
         name = texts[row] if row < len(texts) else str(row)
         shown = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
         body += (
@@ -53,8 +55,8 @@ def heat_map(values: NDArray[np.floating], texts: Sequence[str], caption: str, *
     return f"<table><caption>{escape(caption + left)}</caption><tbody>{body}</tbody></table>"
 
 
-def _cell(value: float, middle: float, spread: float, diagonal: bool) -> str:
-    if diagonal or not spread or not np.isfinite(value):
+def _cell(value: float, middle: float, spread: float, empty: bool) -> str:
+    if empty or not spread or not np.isfinite(value):
         return f'<td style="{CELL}"></td>'
     share = float((value - middle) / spread)
     colour = BLUE if share > 0 else ORANGE

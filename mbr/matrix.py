@@ -54,7 +54,9 @@ class UtilityMatrix:
     def _repr_html_(self) -> str:
         """For notebooks: a heat map, sorted by the mean of each row."""
         caption = f"{self.utility}: utility of each row against each column, {self.passes} pairs scored"
-        return heat_map(self.values, self.texts, caption, signed=self.relation == "antisymmetric")
+        antisymmetric = self.relation == "antisymmetric"
+        known = self.scored | self.scored.T if antisymmetric else self.scored
+        return heat_map(self.values, known, self.texts, caption, signed=antisymmetric)
 
     def pack(self) -> bytes:
         """As bytes that can be appended to others', for `publish_matrices`."""

@@ -102,8 +102,10 @@ def _matrix_scores(talks: Sequence[Talk], utility: MatrixUtility, memory: Memory
         utility.prepare([(talk.item.source, talk.item.texts) for talk in some])
         return [_block(talk, utility) for talk in some]
 
-    keys = [_depends_on(talk) for talk in fresh]
-    blocks = compute(range(len(fresh))) if memory is None else memory.blocks(keys, compute)
+    blocks: list[NDArray[np.float32]] = []
+    if fresh:
+        keys = [_depends_on(talk) for talk in fresh]
+        blocks = compute(range(len(fresh))) if memory is None else memory.blocks(keys, compute)
     aggregates = {}
     for talk, block in zip(fresh, blocks, strict=True):
         if isinstance(talk.asked, AskEach):

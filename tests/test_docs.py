@@ -70,6 +70,18 @@ def test_the_python_of_the_readme_gives_what_it_says() -> None:
     assert result.stdout.strip() == said.strip()
 
 
+def test_the_readmes_comparison_is_one_that_a_clean_clone_can_make() -> None:
+    from mbr.cli.compare import parser
+    from mbr.cli.compare_settings import judges_of, settings_of
+
+    (command,) = re.findall(r"\.venv/bin/mbr-compare (.*?)```", page("README.md"), re.DOTALL)
+    options = parser().parse_args(command.replace("\\\n", "").split())
+    for name in (options.sources, *options.references):
+        assert len(page(name).splitlines()) == 100
+    assert [setting.label for setting in settings_of(options)] == ["pear race", "pear halving", "chrf", "bleu"]
+    assert len(judges_of(options)) == 3
+
+
 def test_the_plug_in_of_its_page_works_by_name_and_as_an_object(tmp_path: Path) -> None:
     """Installed as pip would: the module and its entry points beside each other."""
     text = page("docs/plug-ins.md")

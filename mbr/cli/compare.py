@@ -6,6 +6,7 @@ Parse and check here; where the lists come from is in `compare_input.py`, the wo
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import time
@@ -31,10 +32,7 @@ quick start:
   mbr-compare --preset pear-table2 --candidates lists.jsonl --references ref.txt --device cuda -o table2"""
 
 FILES = ("report.html", "report.json", "report.tsv")
-DEFAULT_UTILITIES = ("pear", "chrf")
-DEFAULT_JUDGES = ("chrf", "bleu", "ter")
 LISTS = ("utility", "strategy", "judge", "references", "model")
-NO_ORACLE = "none"
 
 
 def parser() -> Parser:
@@ -77,7 +75,7 @@ def parser() -> Parser:
         action="extend",
         metavar="NAME",
         help="NAME, NAME=MODEL, or either with ,key=value: strategy, budget, tolerance, prior, weights, prefilter, "
-        f"label and the utility's options (default: {' '.join(DEFAULT_UTILITIES)}); see mbr-decode --list-utilities",
+        "label and the utility's options (default: pear chrf); see mbr-decode --list-utilities",
     )
     g.add_argument(
         "--strategy",
@@ -111,7 +109,7 @@ def parser() -> Parser:
         nargs="+",
         action="extend",
         metavar="NAME[=MODEL]",
-        help=f"see mbr-evaluate --list-judges (default, with references: {' '.join(DEFAULT_JUDGES)})",
+        help="see mbr-evaluate --list-judges (default, with references: chrf bleu ter)",
     )
     g.add_argument(
         "--baseline", metavar="LABEL", help="the row that the others are tested against (default: the first)"
@@ -120,7 +118,7 @@ def parser() -> Parser:
         "--oracle",
         default="chrf",
         metavar="NAME",
-        help=f"judge that finds the best candidate by the references; {NO_ORACLE}: no such row",
+        help="judge that finds the best candidate by the references; none: no such row",
     )
     g.add_argument("--tokenize", default="13a", metavar="NAME", help="sacrebleu tokenizer for bleu: zh, ja-mecab, ...")
     g.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="draws for intervals; 0: none")
@@ -153,16 +151,29 @@ def command(argv: Sequence[str] | None = None) -> int:
     _check(options)
 
     from mbr.cli.compare_input import read_input
-    from mbr.cli.compare_settings import judges_of, settings_of
+    from mbr.cli.compare_settings import judges_of, nbest_of, oracle_of, settings_of
 
-    settings = settings_of(options)  # what makes no sense is told before anything is read or loaded
-    judges = judges_of(options)
+    # What makes no sense is told before anything is read or loaded.
+    options.nbest = nbest_of(options)
+    settings, judges, oracle = settings_of(options), judges_of(options), oracle_of(options)
     began = time.monotonic()
     with ExitStack() as stack:
-        given = read_input(options, stack, console)
-        done = _compare(options, settings, judges, given, stack, console)
+        given = read_input(options, settings, judges, oracle, stack, console)
+        _make_folder(Path(options.output))
+        done = _compare(options, settings, judges, oracle, given, stack, console)
+    _print_table(done)
     _write(done, options)
     return _report(done, options, console, time.monotonic() - began)
+
+
+def _make_folder(folder: Path) -> None:
+    """Before the work: a folder that cannot be written to would be its end."""
+    from candidates.text import disk_errors
+
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise UsageError(f"cannot write to {folder}; check the folder")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -192,6 +203,7 @@ def _compare(
     options: argparse.Namespace,
     settings: Sequence[Any],
     judges: Sequence[Any],
+    oracle: str | None,
     given: Any,
     stack: ExitStack,
     console: Console,
@@ -211,11 +223,11 @@ def _compare(
             weights=options.weights or ("uniform" if given.beam else "count"),
             self_rule=options.self_rule,
             seed=options.seed,
-            nbest=options.nbest,
+            nbest=options.nbest or given.origin.get("nbest"),
             options=model_options(options),
         ),
         baseline=options.baseline,
-        oracle=None if options.oracle == NO_ORACLE else options.oracle,
+        oracle=oracle,
         first=given.first,
         study=options.study,
         draws=options.bootstrap,
@@ -233,13 +245,11 @@ def _compare(
 def _write(done: Comparison, options: argparse.Namespace) -> None:
     """All three files, each whole; and the options beside them."""
     from candidates.config import save_config
-    from candidates.text import atomic_output, disk_errors
+    from candidates.text import atomic_output
     from mbr.cli.compare_tables import json_text, tsv_text
     from mbr.compare.page import page
 
     folder = Path(options.output)
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     contents = (page(done, options.title), json_text(done), tsv_text(done))
     for name, content in zip(FILES, contents, strict=True):
         with atomic_output(folder / name, force=options.force) as stream:
@@ -248,12 +258,15 @@ def _write(done: Comparison, options: argparse.Namespace) -> None:
     save_config(folder / FILES[0], options, f"mbr-compare, {len(done.rows)} rows", failed)
 
 
-def _report(done: Comparison, options: argparse.Namespace, console: Console, seconds: float) -> int:
+def _print_table(done: Comparison) -> None:
     from mbr.cli.compare_tables import text_table
     from mbr.cli.layout import WIDTH
 
     sys.stdout.write(text_table(done, shutil.get_terminal_size((WIDTH, 0)).columns))
     sys.stdout.flush()
+
+
+def _report(done: Comparison, options: argparse.Namespace, console: Console, seconds: float) -> int:
     errors = [*(row.error for row in done.rows), *(judge.error for judge in done.evaluation.judges)]
     failed = [error for error in errors if error is not None]
     for error in failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +11,19 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from candidates.cache import cache_folder
-from candidates.cli import read_sources, show_cut_off
+from candidates.cli import read_sources
 from candidates.console import Console
-from candidates.errors import InputError, UsageError
+from candidates.errors import InputError, ResourceError, UsageError
 from candidates.files import Record, read_lists
 from candidates.generation import DEFAULT_MODEL
-from candidates.kept import keep_lists
+from candidates.kept import Kept, keep_lists
 from candidates.lists import CandidateList
 from candidates.options import generator_of, given_options, method_of
 from mbr.cli.systems import read_texts
+from mbr.compare.comparison import check_request
+from mbr.compare.settings import Setting
+from mbr.evaluate.judges import JudgeSpec
+from pear.shipped import DEFAULT, fits
 
 First = Literal["first candidate", "beam best", "most likely"]
 
@@ -31,30 +36,51 @@ class Given:
     references: list[list[str]] | None
     first: First
     origin: dict[str, Any]
-    beam: bool = False
+    beam: bool
+    bundled_pear: bool  # whether the bundled PEAR is meant where none is named
     by_bundled_beam: bool = False
 
-    @property
-    def bundled_pear_fits(self) -> bool:
-        from pear.shipped import DEFAULT, fits
 
-        first = next((record for record in self.records if isinstance(record, CandidateList)), None)
-        return first is None or fits(DEFAULT, first.source, first.texts)
-
-
-def read_input(options: argparse.Namespace, stack: ExitStack, console: Console) -> Given:
+def read_input(
+    options: argparse.Namespace,
+    settings: Sequence[Setting],
+    judges: Sequence[JudgeSpec],
+    oracle: str | None,
+    stack: ExitStack,
+    console: Console,
+) -> Given:
+    """The lists; before any are made, what would be refused in the end is refused."""
     references = [read_texts(path).texts for path in options.references] if options.references else None
-    given = _lists(options) if options.candidates is not None else _made(options, stack, console)
-    for number, one in enumerate(references or (), 1):
-        if len(one) != len(given.records):
+    if options.candidates is not None:
+        given = _lists(options, references)
+        _check_lengths(options, references, len(given.records))
+        lists = [record for record in given.records if isinstance(record, CandidateList)]
+        has_references = bool(references) or all(item.references for item in lists)
+        request = {"baseline": options.baseline, "oracle": oracle, "first": given.first}
+        check_request(settings, judges, references=has_references, **request)
+        return given
+    for name in ("input_format", "logprobs"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} goes with --candidates; text is read line by line")
+    sources = list(read_sources(options.sources))
+    if not sources:
+        raise InputError(f"{options.sources}: no sentence to translate")
+    _check_lengths(options, references, len(sources))
+    first: First = "beam best" if method_of(options) == "beam" else "most likely"
+    request = {"baseline": options.baseline, "oracle": oracle, "first": first}
+    check_request(settings, judges, references=bool(references), **request)
+    return _made(options, sources, references, first, stack, console)
+
+
+def _check_lengths(options: argparse.Namespace, references: list[list[str]] | None, segments: int) -> None:
+    for path, one in zip(options.references or (), references or (), strict=True):
+        if len(one) != segments:
             raise InputError(
-                f"{options.references[number - 1]} has {len(one)} lines, but there are {len(given.records)} segments; "
-                "expected one reference a line for each"
+                f"{path} has {len(one)} lines, but there are {segments} segments; expected a line for each"
             )
-    return Given(**{**vars(given), "references": references})
 
 
-def _lists(options: argparse.Namespace) -> Given:
+def _lists(options: argparse.Namespace, references: list[list[str]] | None) -> Given:
     if made_of_text := given_options(options):
         raise UsageError(f"{', '.join(made_of_text)} go with text; --candidates holds lists that exist already")
     records = list(
@@ -66,29 +92,47 @@ def _lists(options: argparse.Namespace) -> Given:
             logprobs=options.logprobs,
         )
     )
-    return Given(records, None, "first candidate", {"lists": Path(options.candidates).name})
+    first = next((record for record in records if isinstance(record, CandidateList)), None)
+    fits_bundled = first is None or fits(DEFAULT, first.source, first.texts)
+    origin = {"lists": Path(options.candidates).name}
+    return Given(records, references, "first candidate", origin, beam=False, bundled_pear=fits_bundled)
 
 
-def _made(options: argparse.Namespace, stack: ExitStack, console: Console) -> Given:
-    for name in ("input_format", "logprobs"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')} goes with --candidates; text is read line by line")
-    sources = list(read_sources(options.sources))
-    if not sources:
-        raise InputError(f"{options.sources}: no sentence to translate")
-    folder = Path(stack.enter_context(TemporaryDirectory())) if options.no_cache else cache_folder() / "lists"
+def _made(
+    options: argparse.Namespace,
+    sources: Sequence[str],
+    references: list[list[str]] | None,
+    first: First,
+    stack: ExitStack,
+    console: Console,
+) -> Given:
+    def keep(folder: Path) -> Kept:
+        return keep_lists(generator, sources, folder, progress=console.shows_progress, tell=console.warn)
+
     with generator_of(options) as generator:
-        kept = keep_lists(generator, sources, folder, progress=console.shows_progress, tell=console.warn)
-        show_cut_off(generator, console)
+        temporary = Path(stack.enter_context(TemporaryDirectory()))
+        if options.no_cache:
+            kept = keep(temporary)
+        else:
+            try:
+                kept = keep(cache_folder() / "lists")
+            except (UsageError, ResourceError) as exc:  # no place to write, or another process is at it
+                console.warn(f"the candidate lists are not kept: {exc}")
+                kept = keep(temporary)
         described = generator.described()
     if kept.known:
         console.info(f"the {len(sources)} candidate lists are known from an earlier run")
-    beam = method_of(options) == "beam"
+    if kept.cut_off:
+        console.warn(
+            f"{kept.cut_off} candidates were cut off before their end, at --max-length or the model's own limit"
+        )
+    bundled = options.translator in (None, DEFAULT_MODEL)
     return Given(
         records=list(read_lists(kept.path)),
-        references=None,
-        first="beam best" if beam else "most likely",
+        references=references,
+        first=first,
         origin={**described, "cpu_seconds": kept.seconds},
-        beam=beam,
-        by_bundled_beam=beam and options.translator in (None, DEFAULT_MODEL),
+        beam=first == "beam best",
+        bundled_pear=bundled,
+        by_bundled_beam=bundled and first == "beam best",
     )

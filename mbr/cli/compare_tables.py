@@ -71,4 +71,5 @@ def text_table(done: Comparison, width: int) -> str:
 
 
 def _passes(row: Row, segments: int) -> str:
-    return "" if row.passes is None else f"{row.passes / segments:,.0f}"
+    failed = f" ({len(row.fallbacks)} failed)" if row.fallbacks else ""
+    return "" if row.passes is None else f"{row.passes / segments:,.0f}{failed}"

@@ -21,8 +21,8 @@ class Agreement:
 
     `same` [rows, rows]: share of segments with the same text. `correlation` [settings, settings]: mean Spearman
     correlation of expected utilities over the candidates that both have looked at. `regret` [rows, settings]: what a
-    row's choice loses under a setting, as a share of its best minus its mean. `regrets` [rows, settings, segments]:
-    the same segment by segment. NaN where nothing is known.
+    row's choice loses under a setting, as a share of the setting's own choice minus the mean. `regrets` [rows,
+    settings, segments]: the same segment by segment. NaN where nothing is known.
     """
 
     rows: tuple[str, ...]
@@ -46,7 +46,7 @@ def agreement(
             for place, (choice, decision) in enumerate(zip(chosen[name], decided[other], strict=True)):
                 if "single" in decision.flags:
                     regrets[row, column, place] = 0.0
-                elif (found := regret_of(decision.expected, choice)) is not None:
+                elif (found := regret_of(decision.expected, choice, decision.ranking[0])) is not None:
                     regrets[row, column, place] = found
     correlation = np.eye(len(settings))
     for i, j in zip(*np.tril_indices(len(settings), -1), strict=True):

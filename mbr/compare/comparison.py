@@ -19,7 +19,7 @@ from mbr.compare.settings import Setting
 from mbr.compare.study import Study
 from mbr.evaluate import Evaluation, JudgeSpec, evaluate, parse_judges
 from mbr.evaluate.cache import Cache
-from mbr.evaluate.evaluation import check_judges, exit_code_of
+from mbr.evaluate.evaluation import check_judges, exit_code_of, reason_of
 from mbr.memory import ScoreStore
 
 Kind = Literal["first", "random", "setting", "quality", "oracle"]
@@ -79,7 +79,7 @@ class Comparison:
     studies: tuple[Study, ...]
     left_out: tuple[LeftOut, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)  # where the lists come from
-    notes: tuple[str, ...] = ()
+    wanted_baseline: str | None = None  # the one asked for, if it failed
 
     @property
     def baseline(self) -> str:
@@ -133,15 +133,15 @@ def compare(
     how it chooses. `study`: of so many lists all pairs are scored, for heat maps and regret against passes. `scores` is
     a file where scores are kept (`mbr.memory`), `judgements` the judges' cache.
     """
-    if not settings:
-        raise UsageError("there is nothing to compare; give at least one utility")
     rules = rules or Rules()
-    specs = [judge if isinstance(judge, JudgeSpec) else parse_judges([judge])[0] for judge in judges]
+    named = iter(parse_judges([judge for judge in judges if isinstance(judge, str)]))
+    specs = [next(named) if isinstance(judge, str) else judge for judge in judges]
     lists, kept_references, left_out = _usable(records, references)
-    check_judges(specs, sources=True, references=bool(kept_references))
-    by = _oracle_judge(oracle) if kept_references and oracle else None
-    _check_labels([first, RANDOM, *(one.label for one in settings), *([] if by is None else [by.label])], baseline)
-    with TemporaryDirectory() as folder, ScoreStore(scores or Path(folder, "scores.sqlite"), tell=tell) as store:
+    by = check_request(settings, specs, references=bool(kept_references), baseline=baseline, oracle=oracle, first=first)
+    with (
+        TemporaryDirectory() as folder,
+        ScoreStore(scores or Path(folder, "scores.sqlite"), tell=tell_failure) as store,
+    ):
         run = Run(lists, rules, store, _spread(len(lists), study), progress, tell, tell_failure)
         decided = run.decide(settings)
     rows = [
@@ -155,6 +155,8 @@ def compare(
         )
     rows = _with_ratios(rows)
     standing = {row.label: row for row in rows if row.error is None}
+    if baseline is not None and baseline not in standing:
+        tell_failure(f"the baseline {baseline} failed; the others are compared with {first} instead")
     evaluation = evaluate(
         {label: row.texts for label, row in standing.items()},
         specs,
@@ -185,7 +187,31 @@ def compare(
         studies=tuple(run.studies),
         left_out=tuple(left_out),
         origin=dict(origin or {}),
+        wanted_baseline=baseline if baseline not in standing else None,
     )
+
+
+def check_request(
+    settings: Sequence[Setting],
+    judges: Sequence[JudgeSpec],
+    *,
+    references: bool,
+    baseline: str | None,
+    oracle: str | None,
+    first: str,
+) -> JudgeSpec | None:
+    """Refuse what makes no sense, before the work and not after it; returns the judge that finds the oracle's row."""
+    if not settings:
+        raise UsageError("there is nothing to compare; give at least one utility")
+    check_judges(judges, sources=True, references=references)
+    by = _oracle_judge(oracle) if references and oracle else None
+    labels = [first, RANDOM, *(setting.label for setting in settings), *([] if by is None else [by.label])]
+    twice = [label for label, count in Counter(labels).items() if count > 1]
+    if twice:
+        raise UsageError(f"two rows are called {twice[0]!r}; give the setting another label (,label=NAME)")
+    if baseline is not None and baseline not in labels:
+        raise UsageError(f"the baseline {baseline!r} is no row of the table: {', '.join(labels)}")
+    return by
 
 
 def _usable(
@@ -210,6 +236,11 @@ def _usable(
     if references is not None:
         return lists, [[one[place] for place in places] for one in references], left_out
     sets = min(len(item.references) for item in lists)
+    if not sets and any(item.references for item in lists):
+        without = next(item for item in lists if not item.references)
+        raise InputError(
+            f"segment {without.id!r} has no references, but others have; expected some for all, or for none"
+        )
     return lists, [[item.references[number] for item in lists] for number in range(sets)], left_out
 
 
@@ -233,10 +264,10 @@ def _setting_row(decided: Decided, lists: Sequence[CandidateList]) -> Row:
     return replace(plain, decided=decided, chosen_by=tuple(name for name in setting.chosen_by() if name != "logprob"))
 
 
-def _oracle_judge(name: str) -> JudgeSpec:
-    (spec,) = parse_judges([name])
+def _oracle_judge(word: str) -> JudgeSpec:
+    (spec,) = parse_judges([word])
     if not spec.needs_reference and spec.texts(1) < 3:
-        raise UsageError(f"{name} reads no references, so it knows no better than a utility; name another oracle")
+        raise UsageError(f"{word} reads no references, so it knows no better than a utility; name another oracle")
     return replace(spec, label=f"oracle ({spec.name})")
 
 
@@ -261,25 +292,14 @@ def _oracle_row(
             progress=spec.label if progress else None,
         )
     except Exception as exc:
-        from mbr.evaluate.evaluation import reason_of
-
         tell_failure(f"{spec.label} failed: {reason_of(exc)}")
         return Row(spec.label, "oracle", error=exc)
     return replace(_plain_row(spec.label, "oracle", choices, lists), chosen_by=(spec.name,))
 
 
-def _check_labels(labels: Sequence[str], baseline: str | None) -> None:
-    """Before the work, not after it."""
-    twice = [label for label, count in Counter(labels).items() if count > 1]
-    if twice:
-        raise UsageError(f"two rows are called {twice[0]!r}; give the setting another label (,label=NAME)")
-    if baseline is not None and baseline not in labels:
-        raise UsageError(f"the baseline {baseline!r} is no row of the table: {', '.join(labels)}")
-
-
 def _with_ratios(rows: Sequence[Row]) -> list[Row]:
-    """Costs as multiples of the first setting's that has one."""
-    unit = next((row.seconds for row in rows if row.seconds), None)
+    """Costs as multiples of the first setting's that has one and failed nowhere."""
+    unit = next((row.seconds for row in rows if row.seconds and not row.fallbacks), None)
     return [
         replace(row, cost_ratio=None if unit is None or row.seconds is None else row.seconds / unit) for row in rows
     ]

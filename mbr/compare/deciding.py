@@ -12,11 +12,13 @@ from itertools import groupby
 from time import process_time
 from typing import Any
 
+from candidates.errors import ModelError
 from candidates.lists import CandidateList
 from mbr.api import get_prefilter
 from mbr.compare.settings import Setting
 from mbr.compare.study import Study, study
 from mbr.decide import Decision, SelfRule, Weights
+from mbr.evaluate.evaluation import reason_of
 from mbr.memory import Ledger, ScoreStore
 from mbr.pipeline import Decoder
 from mbr.prefilter import Prefilter, parse_prefilter
@@ -98,17 +100,17 @@ class Run:
             except Exception as exc:
                 for setting in same_model:
                     if setting.label not in {one.setting.label for one in self.found}:
-                        self._fail(setting, exc)
+                        self.found.append(self._failed(setting, exc))
         return sorted(self.found, key=lambda one: order[one.setting.label])
 
     def _decide(self, setting: Setting, utility: Utility) -> Decided:
         from tqdm import tqdm
 
-        began = process_time()
         try:
             with ExitStack() as stack:
                 ledger = stack.enter_context(Ledger(self.store, utility))
                 first_stage, first_ledger = self._prefilter(setting, stack)
+                began = process_time()
                 decoder = Decoder(
                     utility,
                     setting.make_strategy(),
@@ -128,6 +130,8 @@ class Run:
                         bar.update(len(window))
         except Exception as exc:
             return self._failed(setting, exc)
+        if all(decision.error is not None for decision in decisions):
+            return self._failed(setting, ModelError(f"no segment could be decided: {decisions[0].error}"))
         ledgers = [one.spent for one in (ledger, first_ledger) if one is not None]
         seconds = sum(spent.seconds for spent in ledgers)
         if not utility.on_gpu:  # what the strategy itself took; scores that were known from before took nothing
@@ -159,7 +163,7 @@ class Run:
                     )
                     self.studies.append(study(setting, decoder, lists))
             except Exception as exc:
-                self.tell_failure(f"{setting.label}: no complete matrices: {_reason(exc)}")
+                self.tell_failure(f"{setting.label}: no complete matrices: {reason_of(exc)}")
 
     def _prefilter(self, setting: Setting, stack: ExitStack) -> tuple[Prefilter | None, Ledger | None]:
         if setting.prefilter is None:
@@ -186,11 +190,8 @@ class Run:
     def _weights(self, setting: Setting) -> Weights:
         return setting.weights or self.rules.weights
 
-    def _fail(self, setting: Setting, error: Exception) -> None:
-        self.found.append(self._failed(setting, error))
-
     def _failed(self, setting: Setting, error: Exception) -> Decided:
-        self.tell_failure(f"{setting.label} failed: {_reason(error)}")
+        self.tell_failure(f"{setting.label} failed: {reason_of(error)}")
         return Decided(setting, error=error)
 
 
@@ -202,9 +203,3 @@ def _by_model(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
     order = sorted(range(len(settings)), key=lambda place: (kinds.index(kinds[place]), place))
     for _, places in groupby(order, key=lambda place: kinds[place]):
         yield [settings[place] for place in places]
-
-
-def _reason(error: Exception) -> str:
-    from mbr.evaluate.evaluation import reason_of
-
-    return reason_of(error)

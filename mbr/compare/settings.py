@@ -21,7 +21,7 @@ from candidates.text import printable
 from mbr.decide import WEIGHTS, Weights
 from mbr.prefilter import parse_prefilter
 from mbr.strategies import STRATEGIES, Strategy, get_strategy
-from mbr.utilities import MatrixUtility, utility_class, utility_families, utility_options
+from mbr.utilities import MatrixUtility, utility_class, utility_options
 from mbr.utilities.ensemble import Ensemble
 
 LONGEST_LABEL = 60
@@ -74,10 +74,6 @@ class Setting:
         first_stage = [] if self.prefilter is None else [parse_prefilter(self.prefilter)[0]]
         return [self.utility, *first_stage]
 
-    @property
-    def families(self) -> set[str]:
-        return {family for name in self.chosen_by() if name != "logprob" for family in utility_families(name)}
-
 
 def parse_settings(utilities: Sequence[str], strategies: Sequence[str] = ()) -> list[Setting]:
     """The settings that words stand for, with labels that tell them apart; each fits together."""
@@ -87,7 +83,11 @@ def parse_settings(utilities: Sequence[str], strategies: Sequence[str] = ()) -> 
         setting = _parse_setting(word)
         named = any(value is not None for value in (setting.strategy, setting.budget, setting.tolerance))
         fitting = [] if named else [one for one in given if _fits(setting, one)]
-        settings += [replace(setting, **one) for one in fitting] or [setting]
+        several = bool(setting.label) and len(fitting) > 1
+        settings += [
+            replace(setting, **one, label=f"{setting.label} {one['strategy']}" if several else setting.label)
+            for one in fitting
+        ] or [setting]
     for setting in settings:
         setting.check()
     return _labelled(settings)
@@ -196,7 +196,7 @@ def _fits(setting: Setting, strategy: Mapping[str, Any]) -> bool:
 
 def _labelled(settings: list[Setting]) -> list[Setting]:
     """Names as short as they can be: what tells two settings apart is added until all differ."""
-    several = Counter(setting.utility for setting in settings)
+    several = Counter(setting.utility for setting in settings if not setting.label)
     for tell in (_short, _model, _numbers, _rules):
         labels = [setting.label or setting.utility for setting in settings]
         counts = Counter(labels)

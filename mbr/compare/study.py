@@ -35,13 +35,17 @@ class Portrait:
     item: CandidateList
     values: NDArray[np.float32]
     expected: NDArray[np.float64]
+    antisymmetric: bool
 
     @property
-    def asymmetry(self) -> float | None:
-        """What the two orders of a pair leave over, |u(i, j) + u(j, i)| / 2 on the average; 0 were it antisymmetric."""
+    def asymmetry(self) -> float:
+        """What the two orders of a pair leave over, on the average: half their sum, or half their difference.
+
+        0 were it exactly antisymmetric, or symmetric.
+        """
         first, second = np.triu_indices(len(self.values), 1)
-        both = self.values[first, second].astype(np.float64) + self.values[second, first]
-        return float(np.abs(both).mean() / 2) if len(first) else None
+        reverse = self.values[second, first].astype(np.float64) * (1 if self.antisymmetric else -1)
+        return float(np.abs(self.values[first, second] + reverse).mean() / 2)
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,15 @@ def titles(studies: Sequence[Study]) -> list[str]:
     return [name if short.count(name) == 1 else study.setting.label for name, study in zip(short, studies, strict=True)]
 
 
-def regret_of(expected: NDArray[np.float64], choice: int) -> float | None:
-    """What a choice loses, as a share of best minus mean; None where its expected utility is not known."""
+def regret_of(expected: NDArray[np.float64], choice: int, best: int) -> float | None:
+    """What a choice loses against the best, as a share of best minus mean; None where its utility is not known.
+
+    The best is what whoever has these expected utilities would choose; what looks better still loses nothing.
+    """
     if not len(expected) or not np.isfinite(expected[choice]):
         return None
-    best, mean = float(np.nanmax(expected)), float(np.nanmean(expected))
-    return float((best - expected[choice]) / (best - mean)) if best > mean else 0.0
+    most, mean = float(expected[best]), float(np.nanmean(expected))
+    return max(float((most - expected[choice]) / (most - mean)), 0.0) if most > mean else 0.0
 
 
 def study(setting: Setting, decoder: Decoder, lists: Sequence[CandidateList]) -> Study:
@@ -93,7 +100,7 @@ def study(setting: Setting, decoder: Decoder, lists: Sequence[CandidateList]) ->
         known = _known(decision.candidates, decision.matrix.values, relation)
         players.append(replace(decoder, utility=known, strategy=exact, prior=0.0, memory=None, on_error="stop"))
         expected = _play(players[-1], decision.candidates).expected
-        portraits.append(Portrait(decision.candidates, decision.matrix.values, expected))
+        portraits.append(Portrait(decision.candidates, decision.matrix.values, expected, relation == "antisymmetric"))
     # A utility that computes whole matrices has nothing to save.
     strategies = _strategies(relation, portraits) if isinstance(decoder.utility, PairUtility) else ()
     points = [_point(strategy, players, portraits) for strategy in strategies]
@@ -132,6 +139,6 @@ def _point(strategy: Strategy, players: Sequence[Decoder], portraits: Sequence[P
         for seed in range(1, 1 + (SEEDS if strategy.uses_seed else 1)):
             decision = _play(replace(player, strategy=strategy, seed=seed), portrait.item)
             passes.append(decision.passes)
-            regrets.append(regret_of(portrait.expected, decision.ranking[0]) or 0.0)
+            regrets.append(regret_of(portrait.expected, decision.ranking[0], int(portrait.expected.argmax())) or 0.0)
     number = strategy.settings.get("tol", strategy.settings.get("budget", ""))
     return Point(strategy.name, str(number), float(np.mean(passes)), float(np.mean(regrets)))

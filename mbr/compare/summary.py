@@ -7,6 +7,7 @@ from itertools import combinations
 from mbr.compare.comparison import Comparison, Row
 from mbr.evaluate import JudgeResult, SystemScore
 from mbr.evaluate.evaluation import reason_of
+from mbr.utilities import MatrixUtility, utility_class
 
 
 def digits_of(judge: JudgeResult) -> int:
@@ -21,6 +22,8 @@ def summary(done: Comparison) -> list[str]:
     judges = [judge for judge in done.evaluation.judges if judge.error is None]
     said = [_verdict(done, settings, judges)] if settings and judges else []
     said += [_best(done, settings, judge) for judge in judges if settings]
+    if done.wanted_baseline is not None:
+        said.append(f"{done.wanted_baseline} failed, so all are compared with {done.baseline} instead.")
     said += _costs(settings)
     said += _same_utility(done, settings)
     said += _left_to_gain(done, settings, judges)
@@ -45,7 +48,11 @@ def _verdict(done: Comparison, settings: list[Row], judges: list[JudgeResult]) -
     for row in settings:
         if row.label == done.baseline:
             continue
-        independent = [judge for judge in judges if not judge.scores[row.label].same_family]
+        independent = [
+            judge
+            for judge in judges
+            if not (judge.scores[row.label].same_family or judge.scores[done.baseline].same_family)
+        ]
         signs = {judge.label: _gain(judge, judge.scores[row.label]) for judge in independent}
         sure = {judge.label for judge in independent if judge.scores[row.label].significant}
         if won := [name for name, gain in signs.items() if gain > 0 and name in sure]:
@@ -104,7 +111,8 @@ def _gain(judge: JudgeResult, score: SystemScore) -> float:
 
 
 def _costs(settings: list[Row]) -> list[str]:
-    known = sorted((row for row in settings if row.seconds), key=lambda row: row.seconds or 0.0)
+    whole = (row for row in settings if row.seconds and not row.fallbacks)
+    known = sorted(whole, key=lambda row: row.seconds or 0.0)
     if len(known) < 2:
         return []
     cheap, dear = known[0], known[-1]
@@ -122,6 +130,8 @@ def _same_utility(done: Comparison, settings: list[Row]) -> list[str]:
     names = done.agreement.rows
     for one, other in combinations(settings, 2):
         if _model(one) != _model(other) or not one.passes or not other.passes or one.passes == other.passes:
+            continue
+        if issubclass(utility_class(one.chosen_by[0]), MatrixUtility):  # fewer pairs save nothing
             continue
         cheap, dear = sorted((one, other), key=lambda row: row.passes or 0)
         same = done.agreement.same[names.index(cheap.label), names.index(dear.label)]

@@ -53,6 +53,10 @@ class Embedding(MatrixUtility):
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
         return bool(self.metric.truncated([(source, text, text) for text in texts]).any())
 
+    @property
+    def on_gpu(self) -> bool:
+        return self.metric.on_gpu
+
     def close(self) -> None:
         self._vectors.clear()
         self.metric.close()

@@ -88,6 +88,10 @@ class Ensemble(MatrixUtility):
         known = {key for cost in costs for key in cost}
         return {key: sum(cost.get(key, 0) for cost in costs) for key in known}
 
+    @property
+    def on_gpu(self) -> bool:
+        return any(member.on_gpu for member in self.members)
+
     def close(self) -> None:
         for member in self.members:
             member.close()

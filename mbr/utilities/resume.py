@@ -87,6 +87,10 @@ class WithResume(PairUtility):
         own = self.base.cost(triples) if isinstance(self.base, PairUtility) else {}
         return {key: value + own.get(key, 0) for key, value in residual.items()}
 
+    @property
+    def on_gpu(self) -> bool:
+        return self.base.on_gpu or self.resume.engine.on_gpu
+
     def close(self) -> None:
         self.base.close()
         self.resume.close()

@@ -100,9 +100,8 @@ def _portrait(done: Comparison, portrait: Portrait) -> dict[str, Any]:
         "source": portrait.item.source,
         "all": len(portrait.item),
         "texts": [portrait.item.texts[number] for number in order],
-        "positions": [portrait.item.positions[number][0] + 1 for number in order],
         "expected": [_rounded(value) for value in portrait.expected[order]],
-        "asymmetry": _rounded(portrait.asymmetry or 0.0),
+        "asymmetry": _rounded(portrait.asymmetry),
         "chosen": {
             row.label: int(np.flatnonzero(order == row.choices[place])[0])
             for row in done.rows

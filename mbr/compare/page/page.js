@@ -8,6 +8,7 @@
 
   function make(name, words, kind) {
     const element = document.createElement(name);
+    if (["p", "td", "option"].includes(name)) element.dir = "auto"; // texts may run from right to left
     if (words !== undefined) element.textContent = words;
     if (kind) element.className = kind;
     return element;
@@ -78,10 +79,12 @@
     return seen.length ? Math.max(...seen) : null;
   }
 
-  function pieces(text) {
-    const words = text.match(/\s+|[\p{L}\p{N}\p{M}'’-]+|[^\s\p{L}\p{N}\p{M}]/gu) || [];
-    return words.length < 4 && text.length > 12 ? [...text] : words;
-  }
+  // Words; signs of scripts that put no spaces between words are pieces of their own.
+  const PIECES = new RegExp(
+    "\\s+|[\\p{sc=Han}\\p{sc=Hiragana}\\p{sc=Katakana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Myanmar}]\\p{M}*" +
+    "|(?:(?![\\p{sc=Han}\\p{sc=Hiragana}\\p{sc=Katakana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Myanmar}])[\\p{L}\\p{N}\\p{M}'’-])+" +
+    "|[^\\s\\p{L}\\p{N}\\p{M}]", "gu");
+  const pieces = (text) => text.match(PIECES) || [];
 
   // Both texts in pieces, those marked that are not in the longest common subsequence.
   function differences(first, second) {

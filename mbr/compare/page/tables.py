@@ -132,6 +132,8 @@ def _score_cell(done: Comparison, place: int, judge: JudgeResult, row: Row) -> s
 def failures(done: Comparison) -> str:
     """What went wrong, in a box of its own."""
     said = [f"{row.label}: {reason_of(row.error)}" for row in done.rows if row.error is not None]
+    if done.wanted_baseline is not None:
+        said.append(f"the baseline {done.wanted_baseline} failed: all are compared with {done.baseline} instead")
     said += [f"judge {j.label}: {reason_of(j.error)}" for j in done.evaluation.judges if j.error is not None]
     said += [f"segment {one.id} is left out for all rows: {one.reason}" for one in done.left_out[:20]]
     if len(done.left_out) > 20:
@@ -178,8 +180,9 @@ def agreement_tables(done: Comparison) -> str:
         parts.append(
             _square(
                 "Regret of one under another",
-                "what the choice of the row loses in the eyes of the column, as a share of its best minus its mean: 0 "
-                "is the column's own choice, 100 no better than the average candidate",
+                "what the choice of the row loses in the eyes of the column, as a share of its own choice minus the "
+                "mean: 0 is the column's own choice, 100 no better than the average candidate; of segments where the "
+                "column has looked at it",
                 found.rows,
                 found.settings,
                 found.regret,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -40,6 +41,7 @@ class Counting(PairUtility):
     family = "made"
     scored: ClassVar[int] = 0
     loaded: ClassVar[int] = 0
+    burns: ClassVar[float] = 0.0  # CPU seconds, once in a life
 
     def __init__(self, *, model: str | None = None) -> None:
         if model == "missing":
@@ -54,6 +56,10 @@ class Counting(PairUtility):
         if self._model == "broken":
             raise RuntimeError("the model <b>fell</b> over")
         type(self).scored += len(triples)
+        end = time.process_time() + type(self).burns
+        while time.process_time() < end:
+            pass
+        type(self).burns = 0.0
         scores = [number(a) - number(b) + (number(a + b) - number(b + a)) / 3 for _, a, b in triples]
         return np.array(
             [np.nan if "NAN" in "".join(row) else s for row, s in zip(triples, scores, strict=True)], np.float32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,42 @@ def test_qe_reranking_is_a_row_of_its_own(warm: Run, tmp_path: Path, tiny_metric
     assert "QE reranking" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_model_named_once_reaches_all_that_need_it(warm: Run, tmp_path: Path) -> None:
+    lists = write_jsonl(tmp_path / "lists.jsonl", LISTS)
+    words = ["chrf,prefilter=cometkiwi:2,label=stage", "chrf:1+comet:1", "metricx-qe", "chrf"]
+    models = [f"{name}=./nowhere-{name}" for name in ("comet", "cometkiwi", "metricx")]
+    done = warm(
+        "mbr-compare", "--candidates", lists, "--utility", *words, "--oracle", "comet", "--model", *models, *FAST
+    )
+    assert done.returncode == 4
+    found = rows(tmp_path / "report")
+    for label, name in {
+        "stage": "cometkiwi",
+        "chrf:1+comet:1": "comet",
+        "metricx-qe": "metricx",
+        "oracle (comet)": "comet",
+    }.items():
+        assert f"nowhere-{name}" in found[label]["error"], label
+    assert found["chrf"]["error"] is None
+
+
+def test_an_output_folder_that_cannot_be_is_told_before_the_work(warm: Run, tmp_path: Path) -> None:
+    lists = write_jsonl(tmp_path / "lists.jsonl", LISTS)
+    done = warm("mbr-compare", "--candidates", lists, "--utility", "chrf", "-o", "/proc/nowhere/report")
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(run: Run, tmp_path: Path, texts: list[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    words = ["--nbest", "4", "--utility", "chrf", "--study", "0", *FAST]
+    done = run("mbr-compare", *texts, *words, env={**os.environ, "MBR_CACHE": str(tmp_path / "file" / "x")})
+    assert done.returncode == 0, done.stderr
+    assert "the candidate lists are not kept" in done.stderr
+    assert "scores are not kept" in done.stderr
+
+
 def test_samples_are_compared_with_the_most_likely(warm: Run, tmp_path: Path, texts: list[str]) -> None:
     words = ["--method", "epsilon", "--nbest", "6", "--utility", "chrf", "--study", "0", "--no-cache"]
     done = warm("mbr-compare", *texts, *words, *FAST)
@@ -167,6 +204,9 @@ def test_samples_are_compared_with_the_most_likely(warm: Run, tmp_path: Path, te
         (["--sources", "nothing.txt"], 3, "no sentence"),
         (["--sources", "bad.txt"], 3, "not valid UTF-8"),
         (["--candidates", "without.jsonl", "--utility", "chrf"], 2, "needs references"),
+        (["--sources", "short.txt", "--utility", "chrf"], 2, "needs references"),
+        (["--sources", "short.txt", "--references", "nothing.txt"], 3, "0 lines, but there are 1 segments"),
+        (["--sources", "short.txt", "--references", "short.txt", "--baseline", "nobody"], 2, "no row of the table"),
     ],
 )
 def test_bad_input_has_a_message_and_writes_nothing(

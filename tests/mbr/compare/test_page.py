@@ -24,7 +24,7 @@ from mbr.compare.page.charts import regret_chart, scatter
 from mbr.compare.page.data import packed, script_json
 from tests.browser import Browser, Page, chromium
 from tests.mbr.compare.conftest import register
-from tests.mbr.compare.made import Overlap, lists, references
+from tests.mbr.compare.made import Counting, Overlap, lists, references
 
 pytestmark = pytest.mark.one_world
 
@@ -36,6 +36,7 @@ LABEL = '<i>mine</i> & "yours"'
 def done() -> Iterator[Comparison]:
     """A comparison with everything on it: texts that would be markup, a setting, a judge and a segment that fail."""
     items = lists(30, size=10)
+    items[1] = CandidateList.of("中文", ["今天天气真好，我们去。", "今天天气很好，我们去吧。", "مرحبا"], id="zh")
     items[0] = CandidateList.of(EVIL, [EVIL, f"{EVIL} zwei", "ein Hund läuft", "der Hund"], id="<b>id</b>")
     golden = references(items)
     golden[0][0] = EVIL
@@ -180,6 +181,8 @@ def test_notebooks_show_decisions_and_matrices() -> None:
         assert not {"script", "img"} & {tag for tag, _ in reader.tags}
     assert decision._repr_html_().index("Hund") > 0
     assert decision.matrix._repr_html_().count("background:rgba(0,114,178") == 2  # the two that have words in common
+    partly = mbr.utility_matrix("s", [f"word {k}" for k in range(12)], Counting(), strategy="halving", budget=15)
+    assert 0 < partly._repr_html_().count("background:rgba") <= 2 * partly.scored.sum() < 12 * 11
     single = mbr.rerank("A dog.", ["Ein Hund."], utility=Overlap())
     assert "Ein Hund." in single._repr_html_()
 
@@ -284,6 +287,16 @@ def test_differences_are_marked_and_texts_whole(shown: Page, done: Comparison) -
     for (one, marks), (other, _) in found:
         new = [word for word in one.split() if word not in other.split()]
         assert all(word in marks for word in new)
+
+
+def test_scripts_without_spaces_are_compared_sign_by_sign(shown: Page, done: Comparison) -> None:
+    labels = [row.label for row in done.rows if row.error is None]
+    shown.choose("a", labels.index("first candidate"))
+    shown.choose("b", labels.index("longer"))
+    shown.choose("search", "中文")
+    marks = shown.run("[...document.querySelectorAll('.card mark')].map(mark => mark.textContent)")
+    assert marks == ["真", "很", "吧"]
+    assert shown.run("document.querySelector('.card .source').dir") == "auto"
 
 
 def test_everything_can_be_done_with_keys(shown: Page) -> None:
