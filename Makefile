@@ -3,12 +3,12 @@ PYTHON ?= python3
 MARK = installed
 PIP_INSTALL = install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-light lint bench environments clean
+.PHONY: demo test test-light lint bench bench-all browser environments clean
 
 demo: .venv/$(MARK)
 	.venv/bin/python -m benchmarks.demo
 
-test: .venv-comet/$(MARK)
+test: .venv-comet/$(MARK) browser
 	.venv-comet/bin/python -m pytest -n 2 --dist worksteal
 
 test-light: .venv-light/$(MARK)
@@ -19,22 +19,34 @@ lint: .venv-light/$(MARK)
 	.venv-light/bin/ruff check .
 	.venv-light/bin/mypy
 
+# The quick set, into benchmarks/RESULTS.md.
 bench: .venv-light/$(MARK)
-	.venv-light/bin/python -m benchmarks.parity_pear_mt
-	.venv-light/bin/python -m benchmarks.speed_pear
-	.venv-light/bin/python -m benchmarks.stream_memory
-	.venv-light/bin/python -m benchmarks.candidates
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
-	.venv-light/bin/python -m benchmarks.bundled_pear
-	.venv-light/bin/python -m benchmarks.train_quality
-	.venv-light/bin/python -m benchmarks.resume_quality
+	.venv-light/bin/python -m benchmarks.results
+
+# Everything at full size, for a night: in the order of the story in benchmarks/__init__.py. One that fails ends it.
+bench-all: .venv-light/$(MARK)
+	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
+	.venv-light/bin/python -m benchmarks.parity_pear_mt
+	.venv-light/bin/python -m benchmarks.evaluate_wmt23
+	.venv-light/bin/python -m benchmarks.speed_pear
+	.venv-light/bin/python -m benchmarks.speed_strategies
+	.venv-light/bin/python -m benchmarks.speed_utilities
+	.venv-light/bin/python -m benchmarks.speed_metaeval
+	.venv-light/bin/python -m benchmarks.stream_memory
 	.venv-light/bin/python -m benchmarks.matrices
 	.venv-light/bin/python -m benchmarks.strategies
 	.venv-light/bin/python -m benchmarks.strategies_quality
-	.venv-light/bin/python -m benchmarks.speed_strategies
-	.venv-light/bin/python -m benchmarks.speed_utilities
-	.venv-light/bin/python -m benchmarks.evaluate_wmt23
-	.venv-light/bin/python -m benchmarks.speed_metaeval
+	.venv-light/bin/python -m benchmarks.compare
+	.venv-light/bin/python -m benchmarks.train_quality
+	.venv-light/bin/python -m benchmarks.resume_quality
+	.venv-light/bin/python -m benchmarks.candidates
+	.venv-light/bin/python -m benchmarks.bundled_pear
+
+# Debian's Chromium, for the tests of the report page; where it cannot be installed they are skipped and say so.
+browser:
+	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || true
 
 # Both test environments; with -j2 they are made at the same time.
 environments: .venv-light/$(MARK) .venv-comet/$(MARK)

@@ -2,11 +2,12 @@
 
     python -m benchmarks.bundled_pear                 # 1,000 sources of the test part
 
-Sources are of the test part, which neither the translation model nor PEAR ever saw; candidates are the translation
-model's 100-best. Each way of choosing is judged against the references by chrF and by the similarity of sentence
-embeddings, both against the nearest reference, a mean over sentences. Differences from the beam's own best, and from
-what the prior alone would choose, come with 95 % intervals of a paired bootstrap. The embedding judge also taught PEAR
-(on other sources): chrF is the other voice.
+Proves that beside the translation model's own log-probability it chooses as well as the beam, that alone it does not,
+and which kinds of damage it sees. Sources are of the test part, which neither the translation model nor PEAR ever saw;
+candidates are the translation model's 100-best. Each way of choosing is judged against the references by chrF and by
+the similarity of sentence embeddings, both against the nearest reference, a mean over sentences. Differences from the
+beam's own best, and from what the prior alone would choose, come with 95 % intervals of a paired bootstrap. The
+embedding judge also taught PEAR (on other sources): chrF is the other voice.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ import sacrebleu
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.peers import TATOEBA, WORK
-from benchmarks.teacher import Agreement, Embedder, read
-from benchmarks.train_bundled_pear import lists, parts, references
+from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.tatoeba import lists, parts, read, references
+from benchmarks.support.teacher import Agreement, Embedder
 from candidates.generation import Settings
 from candidates.lists import Candidate, CandidateList
 from mbr import decode

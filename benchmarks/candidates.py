@@ -1,11 +1,13 @@
 """What the bundled translation model is worth: quality of its best, of its lists, and what they cost.
 
     python -m benchmarks.candidates
+    python -m benchmarks.candidates --lists 1000
 
-Sources are those of the split's `test` part, which the training never saw (`candidates.training.split`). For each: the
-first candidate of a beam of 5, then lists of 100 by each method: the first candidate, the choice by chrF-MBR, the
-oracle (the candidate nearest to the references by sentence chrF), distinct texts, and CPU time a source with one
-thread. Scores are sacrebleu's, once against the first German translation in the file and once against all of them.
+Proves that its lists of 100 hold much better translations than its beam's best: there is something to choose. Sources
+are those of the split's `test` part, which the training never saw (`candidates.training.split`). For each: the first
+candidate of a beam of 5, then lists of 100 by each method: the first candidate, the choice by chrF-MBR, the oracle (the
+candidate nearest to the references by sentence chrF), distinct texts, and CPU time a source with one thread. Scores are
+sacrebleu's, once against the first German translation in the file and once against all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 import sacrebleu
 import sacrebleu.metrics
 
-from benchmarks.peers import TATOEBA, WORK
+from benchmarks.support.places import TATOEBA, WORK
 from candidates.generation import Settings, open_generator
 from candidates.lists import CandidateList
 from candidates.training.split import read_pairs

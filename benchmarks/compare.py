@@ -3,21 +3,24 @@
     python -m benchmarks.compare                  # 500 sources, 100-best; about two hours, on one thread
     python -m benchmarks.compare --quick          # 40 sources, no half matrices: a few minutes
 
-Proves what the README's table says: the beam's best, chrF-MBR, embedding-MBR, the bundled PEAR (half a matrix, race) and
-the oracle on sentences that neither bundled model has seen, judged by BLEU, chrF, TER and sentence embeddings. It runs
-the command that it prints; lists, scores and judgements are kept under benchmarks/work/compare, so that a run that is
-stopped goes on, and a second one takes a minute.
+Proves what the README's table says of the beam's best, chrF-MBR, embedding-MBR, the bundled PEAR (half a matrix, race)
+and the oracle, on sentences that neither bundled model has seen, judged by BLEU, chrF, TER and sentence embeddings. It
+runs the command that it prints; lists, scores and judgements are kept under benchmarks/work/compare, so that a run that
+is stopped goes on, and a second one takes a minute.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from benchmarks.candidates import spread
+from benchmarks.support.headlines import headline
 from benchmarks.support.places import TATOEBA, WORK
 from candidates.training.split import read_pairs
 
@@ -58,11 +61,33 @@ def main() -> None:
     print(f"$ {' '.join(shown(word) for word in command)}\n", flush=True)
     program = Path(sys.executable).with_name(command[0])
     environment = {**os.environ, "MBR_CACHE": str(FOLDER / "cache")}
-    raise SystemExit(subprocess.run([program, *command[1:]], env=environment, check=False).returncode)
+    code = subprocess.run([program, *command[1:]], env=environment, check=False).returncode
+    if not code:
+        tell(FOLDER / f"report-{count}" / "report.json")
+    raise SystemExit(code)
+
+
+def tell(report: Path) -> None:
+    """What the settings cost and are worth beside the default of mbr-decode, the first of them."""
+    rows = {row["label"]: row for row in json.loads(report.read_text(encoding="utf-8"))["rows"]}
+    base, first = rows["beam best"], rows["pear race"]
+    for label, row in rows.items():
+        if row["cost_ratio"] is not None and row is not first:
+            headline(f"{label} over pear race, CPU seconds: {row['cost_ratio']:.3g}")
+    chrf = {label: row["scores"]["chrf"]["score"] for label, row in rows.items()}
+    headline(f"chrF: beam best {chrf['beam best']:.1f}, pear race {chrf['pear race']:.1f}, chrf-MBR {chrf['chrf']:.1f}")
+    worse = [label for label, row in rows.items() if row is not base and _lower(row)]
+    headline(f"below the beam's best by every judge, beyond chance: {', '.join(worse) or 'none'}")
+
+
+def _lower(row: dict[str, Any]) -> bool:
+    return all(
+        score["significant"] and (score["difference"] > 0) == (judge == "ter") for judge, score in row["scores"].items()
+    )
 
 
 def write_texts(count: int) -> tuple[Path, Path]:
-    """So many sources of the test part, evenly (the file goes from short to long), and the first translation of each."""
+    """So many sources of the test part, spread evenly over the file, and the first translation of each."""
     translations: dict[str, str] = {}
     for source, target in read_pairs(TATOEBA, "test"):
         translations.setdefault(source, target)

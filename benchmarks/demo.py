@@ -1,4 +1,9 @@
-"""The demonstration behind `make demo`: sentences translated by the bundled model, the best of 100 chosen by PEAR."""
+"""The demonstration behind `make demo`: sentences translated by the bundled model, the best of 100 chosen by PEAR.
+
+    python -m benchmarks.demo
+
+Proves that a clean clone translates and chooses with the models it ships, with no model hub.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.peers import ROOT
+from benchmarks.support.places import ROOT
 
 
 def main() -> int:

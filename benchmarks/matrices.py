@@ -1,11 +1,12 @@
-"""Complete utility matrices, both orders of every pair, to replay strategies on. Made once, kept under benchmarks/work.
+"""Complete utility matrices, both orders of every pair, to replay strategies on.
 
     python -m benchmarks.matrices                     # all sets, on two cores: about two hours
     python -m benchmarks.matrices --sets test --lists 20
 
-Sets: `development` (to tune on), `test` (to report): 100-best lists of the bundled translation model for sources of
-that part, compared by the bundled PEAR; `wmt23`: the outputs of the WMT23 English-German systems for every fourth
-segment that people scored, by the same. An interrupted run goes on where it was.
+Makes what `benchmarks.strategies` and `benchmarks.strategies_quality` answer questions from. Sets: `development` (to
+tune on), `test` (to report): 100-best lists of the bundled translation model for sources of that part, compared by the
+bundled PEAR; `wmt23`: the outputs of the WMT23 English-German systems for every fourth segment that people scored, by
+the same. They are made once, and kept under benchmarks/work; an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.held_out import wmt23_lists
-from benchmarks.peers import TATOEBA, WORK
-from benchmarks.teacher import read
-from benchmarks.train_bundled_pear import lists, parts
+from benchmarks.support.held_out import wmt23_lists
+from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.tatoeba import lists, parts, read
 from candidates.generation import Settings
 from candidates.lists import Candidate, CandidateList
 from mbr import decode, get_utility

@@ -1,6 +1,8 @@
-"""Draws docs/matrix.svg: the utility matrix of a shipped sample list, sorted by expected utility.
+"""The utility matrix of a shipped sample list, sorted by expected utility.
 
-python -m benchmarks.picture
+    python -m benchmarks.picture
+
+Makes docs/matrix.svg.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import json
 from html import escape
 
-from benchmarks.peers import ROOT
+from benchmarks.support.places import ROOT
 from mbr import rerank
 
 SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"

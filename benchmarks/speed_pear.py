@@ -1,9 +1,14 @@
-"""How fast is PEAR-MBR against the authors' package? Proves: duplicates, padding and set-up are not paid for.
+"""How fast is PEAR-MBR against the authors' package at equal pairs, and where does the time go?
 
-Same random weights, same candidate lists (everyday lengths; with 30 % duplicates, and without), half a utility
-matrix per list, CPU seconds on one thread, repeats interleaved so that a noisy machine hits all alike. pear-mt 1.1.1
-runs in its own environment with its default batch of 8 and with 64. CTranslate2 int8 is shown beside float32, with
-how often it makes the same choice.
+    python -m benchmarks.speed_pear
+    python -m benchmarks.speed_pear --quick       # the small model, a list of each kind, float32
+    python -m benchmarks.speed_pear --choices     # only the agreement of int8 with float32
+
+Proves that duplicates, padding and set-up are not paid for: half a utility matrix takes less time than with pear-mt
+1.1.1, and no more where there is nothing to save. Same random weights, same candidate lists (everyday lengths; with 30
+% duplicates, and without), CPU seconds on one thread, repeats interleaved so that a noisy machine hits all alike.
+pear-mt runs in its own environment with its default batch of 8 and with 64. CTranslate2 int8 is shown beside float32,
+with how often it makes the same choice.
 """
 
 from __future__ import annotations
@@ -18,8 +23,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import WORK, ask_pear_mt, ask_worker
-from benchmarks.random_pear import CORPUS, write_random_released
+from benchmarks.support.headlines import headline, spread
+from benchmarks.support.peers import ask_pear_mt, ask_worker
+from benchmarks.support.places import WORK
+from benchmarks.support.random_pear import CORPUS, write_random_released
 
 MODELS: dict[str, dict[str, int]] = {
     "2 layers x 64": {"layers": 2, "hidden": 64, "heads": 2},
@@ -33,12 +40,14 @@ LISTS = {
     ("12 layers x 384", True): (100, 1),
     ("12 layers x 384", False): (50, 1),
 }
+# Aims, said with the results; the benchmark fails only where we are slower, noise aside.
 TARGETS = {
     ("2 layers x 64", True): 8.0,
     ("12 layers x 384", True): 2.0,
     ("2 layers x 64", False): 0.95,
     ("12 layers x 384", False): 0.95,
 }
+NOT_SLOWER = 0.95
 # Candidates per list, lists for the agreement of int8 with float32.
 AGREEMENT_LISTS = {"2 layers x 64": (30, 40), "12 layers x 384": (20, 10)}
 OURS = ("float32", "ct2-float32", "ct2-int8")
@@ -106,9 +115,10 @@ def worker() -> None:
     print(json.dumps({"seconds": seconds, "choices": choices, "rankings": rankings, "shares": shares}))
 
 
-def measure(model: str, duplicates: bool, repeats: int) -> bool:
+def measure(model: str, duplicates: bool, repeats: int, quick: bool) -> bool:
     checkpoint = WORK / f"speed-{model.replace(' ', '')}"
     candidates, count = LISTS[model, duplicates]
+    count = 1 if quick else count
     lists = candidate_lists(candidates, count, duplicates=duplicates)
     seconds: dict[str, list[float]] = {}
     shares: dict[str, dict[str, float]] = {}
@@ -120,7 +130,7 @@ def measure(model: str, duplicates: bool, repeats: int) -> bool:
             seconds.setdefault(f"pear-mt, batch {batch}", []).append(answers[0]["seconds"])
             if repeat == 0:
                 shares[f"pear-mt, batch {batch}"] = answers[1]["shares"]
-        for precision in OURS:
+        for precision in OURS[:1] if quick else OURS:
             answer = ask_ours(checkpoint, precision, lists)
             seconds.setdefault(f"mbr-decode {precision}", []).append(answer["seconds"])
             shares[f"mbr-decode {precision}"] = answer["shares"]
@@ -131,14 +141,15 @@ def measure(model: str, duplicates: bool, repeats: int) -> bool:
         where = ", ".join(f"{share:.0%} {part}" for part, share in shares[name].items())
         median = statistics.median(values)
         print(f"  {name:<24} {median:8.2f} s  {median / ours:6.2f} x ours   where: {where}")
-    ratios = [b / o for b, o in zip(seconds["pear-mt, batch 8"], seconds["mbr-decode float32"], strict=True)]
-    ratios64 = [b / o for b, o in zip(seconds["pear-mt, batch 64"], seconds["mbr-decode float32"], strict=True)]
     target = TARGETS[model, duplicates]
-    for batch, values in ((8, ratios), (64, ratios64)):
-        verdict = "reached" if statistics.median(values) >= target else "MISSED"
-        spread = f"{min(values):.2f} to {max(values):.2f}"
-        print(f"  speed-up over batch {batch}: {statistics.median(values):.2f} ({spread}); target {target}: {verdict}")
-    return min(statistics.median(ratios), statistics.median(ratios64)) >= target
+    fine = True
+    for batch in (8, 64):
+        pairs = zip(seconds[f"pear-mt, batch {batch}"], seconds["mbr-decode float32"], strict=True)
+        ratios = [theirs / mine for theirs, mine in pairs]
+        verdict = "reached" if statistics.median(ratios) >= target else "MISSED"
+        headline(f"{model}, {kind}: pear-mt with batch {batch} over ours {spread(ratios)}; target {target}: {verdict}")
+        fine &= statistics.median(ratios) >= NOT_SLOWER
+    return fine
 
 
 def compare_choices(model: str) -> None:
@@ -159,14 +170,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="only the small model")
+    parser.add_argument("--quick", action="store_true", help="only the small model, one list of each kind, float32")
     parser.add_argument("--choices", action="store_true", help="only the agreement of int8 with float32")
     options = parser.parse_args()
     if options.worker:
         worker()
         return 0
     WORK.mkdir(parents=True, exist_ok=True)
-    reached = []
+    fine = []
     for model, shape in MODELS.items():
         if options.quick and shape["layers"] > 2:
             continue
@@ -175,10 +186,11 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
         write_random_released(root, attention_gain=0.1, **shape)
         if not options.choices:
-            reached += [measure(model, duplicates, options.repeats) for duplicates in (True, False)]
-        print(f"\n{model}, random weights:")
-        compare_choices(model)
-    return 0 if all(reached) else 1
+            fine += [measure(model, duplicates, options.repeats, options.quick) for duplicates in (True, False)]
+        if not options.quick:
+            print(f"\n{model}, random weights:")
+            compare_choices(model)
+    return 0 if all(fine) else 1
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
 """How fast are our utilities against those of mbrs 0.1.8, and do both choose the same?
 
     python -m benchmarks.speed_utilities
+    python -m benchmarks.speed_utilities --quick           # exact COMET, chrF, BLEU and TER on a few lists
     python -m benchmarks.speed_utilities --only "chrf exact" --lists 5 --repeats 2
     python -m benchmarks.speed_utilities --only memory
 
-Lists of 100 German samples of the bundled translation model for everyday English sentences, one set with 30 %
-duplicates and one without any; COMET with random weights (12 layers x 384, COMET-22's head). The same lists and the
-same checkpoint on both sides, the candidates as pseudo-references, each its own included. CPU seconds of decoding on
-one thread, those of helper processes included, loading not, after a warm-up; portions in turn (ours, theirs, ours,
-theirs ...), so that a noisy machine hits both alike. mbrs runs with its fastest settings (see peer_mbrs.py). Ratios
-are medians of the portions with their range. Of an `aggregate` row it is also told how often either side chooses what
-our exact decoding does; with BLEU the two differ on purpose (see `bleu_score` in mbr/utilities/bleu.py). `memory`:
-what COMET holds at most for a list of 1,000 distinct candidates, in a fresh process. A table on standard output,
-everything in benchmarks/work/speed_utilities.json.
+Proves that exact decoding makes the choices of mbrs, exact ties aside, for a fraction of its cost. Lists of 100 German
+samples of the bundled translation model for everyday English sentences, one set with 30 % duplicates and one without
+any; COMET with random weights (12 layers x 384, COMET-22's head). The same lists and the same checkpoint on both sides,
+the candidates as pseudo-references, each its own included. CPU seconds of decoding on one thread, those of helper
+processes included, loading not, after a warm-up; portions in turn (ours, theirs, ours, theirs ...), so that a noisy
+machine hits both alike. mbrs runs with its fastest settings (see support/peer_mbrs.py). Ratios are medians of the
+portions with their range. Of an `aggregate` row it is also told how often either side chooses what our exact decoding
+does; with BLEU the two differ on purpose (see `bleu_score` in mbr/utilities/bleu.py). `memory`: what COMET holds at
+most for a list of 1,000 distinct candidates, in a fresh process. A table on standard output, everything in
+benchmarks/work/speed_utilities.json.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import TATOEBA, WORK, ask_mbrs, ask_worker
+from benchmarks.support.headlines import headline, spread
+from benchmarks.support.peers import ask_mbrs, ask_worker
+from benchmarks.support.places import TATOEBA, WORK
 
 FOLDER = WORK / "speed-utilities"
 OUTPUT = WORK / "speed_utilities.json"
@@ -71,6 +75,7 @@ ROWS = {
     "bleu aggregate": Row("bleu", 30, "aggregate"),
     "ter exact": Row("ter", 5),
 }
+QUICK = {"comet exact": 1, "chrf exact": 10, "bleu exact": 2, "ter exact": 2}  # lists of these rows
 
 
 def candidate_lists(count: int, *, duplicates: bool) -> list[dict[str, Any]]:
@@ -90,7 +95,7 @@ def samples(count: int, distinct: int, drawn: int, words: range) -> list[tuple[s
     """Held-out sources with their first `distinct` different samples, of `drawn`; sources with fewer are left out."""
     file = FOLDER / f"samples-{count}x{distinct}.json"
     if not file.exists():
-        from benchmarks.train_bundled_pear import parts
+        from benchmarks.support.tatoeba import parts
         from candidates.generation import Settings, open_generator
         from candidates.lists import CandidateList
 
@@ -111,7 +116,7 @@ def samples(count: int, distinct: int, drawn: int, words: range) -> list[tuple[s
 def checkpoint() -> Path:
     root = FOLDER / "comet-12x384"
     if not (root / "hparams.yaml").exists():
-        from benchmarks.random_comet import write_random_comet
+        from benchmarks.support.random_comet import write_random_comet
 
         write_random_comet(root, **CHECKPOINT)
     return root
@@ -212,11 +217,10 @@ def measure(name: str, count: int | None, repeats: int) -> dict[str, Any]:
 def line(name: str, found: dict[str, Any]) -> str:
     ours, theirs, ratios = (found[key] for key in ("ours", "mbrs", "ratios"))
     same = found["lists"] - len(found["different_choices"])
-    spread = f"({min(ratios):.2f} to {max(ratios):.2f})"
     gap = max(found["different_choices"], default=0.0)
     return (
         f"{name:<28}{statistics.median(ours):>11.4f}{statistics.median(theirs):>11.4f}"
-        f"{statistics.median(ratios):>9.2f} {spread:<20}{same:>4} of {found['lists']}"
+        f"  {spread(ratios):<22}{same:>4} of {found['lists']}"
         + (f", largest gap by mbrs {gap:.2g}" if found["different_choices"] else "")
         + (f", {found['ties']} of them exact ties broken otherwise" if found["ties"] else "")
         + ("; the exact choice: ours {}, mbrs {}".format(*found["as_exact"]) if found["as_exact"] else "")
@@ -234,7 +238,9 @@ def memory() -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--only", choices=(*ROWS, "memory"), action="append", help="this row; may be repeated")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only", choices=(*ROWS, "memory"), action="append", help="this row; may be repeated")
+    which.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}, on a few lists; nothing is kept")
     parser.add_argument("--lists", type=int, help="lists of each row instead of its own number, 30 at most")
     parser.add_argument("--repeats", type=int, default=3, help="portions of each side")
     options = parser.parse_args()
@@ -242,24 +248,27 @@ def main() -> int:
         worker()
         return 0
     FOLDER.mkdir(parents=True, exist_ok=True)
-    chosen = options.only or [*ROWS, "memory"]
+    chosen = options.only or (list(QUICK) if options.quick else [*ROWS, "memory"])
     results = json.loads(OUTPUT.read_text(encoding="utf-8")) if OUTPUT.exists() else {}
     fine = True
     rows = [name for name in chosen if name in ROWS]
     if rows:
-        print(f"{'CPU s a list, one thread':<28}{'mbr-decode':>11}{'mbrs':>11}{'ratio':>9} {'':<20}same choice")
+        print(f"{'CPU s a list, one thread':<28}{'mbr-decode':>11}{'mbrs':>11}  {'ratio':<22}same choice")
     for name in rows:
-        results[name] = measure(name, options.lists, options.repeats)
-        print(line(name, results[name]), flush=True)
-        fine &= ROWS[name].decoder != "exact" or not results[name]["different_choices"]
+        results[name] = found = measure(name, QUICK[name] if options.quick else options.lists, options.repeats)
+        print(line(name, found), flush=True)
+        fine &= ROWS[name].decoder != "exact" or not found["different_choices"]
     if "memory" in chosen:
         results["memory"] = found = memory()
-        print(
+        headline(
             f"COMET, {MANY} distinct candidates: {found['peak']:.0f} MB at most, {found['above']:.0f} MB above the "
             f"loaded model, {found['seconds']:.0f} CPU s; target below {MEMORY_TARGET:.0f} MB"
         )
         fine &= found["peak"] < MEMORY_TARGET
-    OUTPUT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    for name in rows:
+        headline(f"{name}: mbrs over ours {spread(results[name]['ratios'])}")
+    if not options.quick:
+        OUTPUT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0 if fine else 1
 
 

@@ -1,8 +1,11 @@
-"""Does memory grow with the input? Proves: lists stream through mbr-decode, and text through mbr-generate.
+"""Does memory grow with the input? Peak resident memory of commands for few lines and for many.
 
-Pipes 10,000 and then 100,000 short lists into `mbr-decode --utility chrf`, then 5,000 and 50,000 short sentences into
-`mbr-generate` (two samples each of the bundled model), and prints the peak resident memory of the process for each.
-With a file as output, so that the journal is part of what is measured.
+    python -m benchmarks.stream_memory
+    python -m benchmarks.stream_memory --lists 1000 5000 --sentences 500 2500
+
+Proves that lists stream through mbr-decode, and text through mbr-generate. Pipes 10,000 and then 100,000 short lists
+into `mbr-decode --utility chrf`, then 5,000 and 50,000 short sentences into `mbr-generate` (two samples each of the
+bundled model). With a file as output, so that the journal is part of what is measured.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
+
+from benchmarks.support.headlines import headline
 
 WORDS = ("the", "a", "cat", "dog", "house", "runs", "sleeps", "today", "tomorrow", "never", "always", "under")
 ALLOWED_GROWTH = 1.1
@@ -75,7 +80,7 @@ def main() -> int:
         for count, (memory, seconds) in results.items():
             print(f"{words[0]:12}  {count:>8,} lines  peak memory {memory:6.1f} MiB  {count / seconds:6.0f} lines/s")
         growth = results[many][0] / results[few][0]
-        print(f"{words[0]:12}  memory for {many / few:.0f} times the lines: {growth:.2f} times", flush=True)
+        headline(f"{words[0]}: memory for {many / few:.0f} times the lines {growth:.2f} times")
         grows |= growth > ALLOWED_GROWTH
     return int(grows)
 

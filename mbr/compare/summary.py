@@ -120,7 +120,7 @@ def _costs(settings: list[Row]) -> list[str]:
     assert dear.seconds is not None
     return [
         f"{cheap.label} is the cheapest ({duration(cheap.seconds)}), {dear.label} the dearest "
-        f"({duration(dear.seconds)}, {dear.seconds / cheap.seconds:.3g} times as much)."
+        f"({duration(dear.seconds)}, {_times(dear.seconds / cheap.seconds)} as much)."
     ]
 
 
@@ -137,7 +137,7 @@ def _same_utility(done: Comparison, settings: list[Row]) -> list[str]:
         same = done.agreement.same[names.index(cheap.label), names.index(dear.label)]
         said.append(
             f"{cheap.label} makes the choice of {dear.label} in {100 * same:.0f} % of the segments, with "
-            f"{(dear.passes or 0) / (cheap.passes or 1):.3g} times fewer passes."
+            f"{_times((dear.passes or 0) / (cheap.passes or 1))} fewer passes."
         )
     return said
 
@@ -166,6 +166,10 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.2g} s"
     return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
 
 
 def _segments(number: int) -> str:

@@ -30,7 +30,7 @@ Folders = Callable[[str], tuple[Path, Path]]
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """The transformers folder of a family and what our converter makes of it, each made once."""
-    from benchmarks.random_mt import write_random_translator
+    from benchmarks.support.random_mt import write_random_translator
     from candidates.convert import convert
 
     root = tmp_path_factory.mktemp("translators")

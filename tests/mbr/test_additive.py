@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.replay import replay, segment_of, structured
+from benchmarks.support.replay import replay, segment_of, structured
 from mbr.strategies import STRATEGIES, Segment, get_strategy
 from mbr.strategies.additive import Fit, certainty_of, fit
 from mbr.strategies.base import Board

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.replay import replay, segment_of, structured, truth
+from benchmarks.support.replay import replay, segment_of, structured, truth
 from candidates import Candidate
 from candidates.errors import ModelError
 from mbr import Decision, decode, rerank

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.peer_strategies import random_anchors
-from benchmarks.replay import regret, replay, segment_of, structured, truth
+from benchmarks.support.peer_strategies import random_anchors
+from benchmarks.support.replay import regret, replay, segment_of, structured, truth
 from candidates import Candidate, CandidateList
 from candidates.errors import UsageError
 from mbr import Decision, Decoder, decode, pipeline, read_matrices, rerank

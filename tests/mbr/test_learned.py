@@ -411,7 +411,7 @@ def sentence_model(tmp_path_factory: pytest.TempPathFactory, quiet_machine: None
     import torch
     from transformers import AutoConfig, AutoModel
 
-    from benchmarks.random_pear import write_tokenizer
+    from benchmarks.support.random_pear import write_tokenizer
 
     root = tmp_path_factory.mktemp("sentences")
     write_tokenizer(root / "encoder")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sacrebleu.metrics import TER
 from sacrebleu.metrics.chrf import CHRF
 
-from benchmarks.random_pear import CORPUS
+from benchmarks.support.random_pear import CORPUS
 from candidates.errors import EnvironmentProblem, UsageError
 from mbr.utilities import edits, ngrams, shifts, ter
 from mbr.utilities.bleu import Bleu

@@ -57,19 +57,22 @@ def test_other_models_and_other_sources_have_scores_of_their_own(tmp_path: Path)
 
 
 def test_who_asks_second_is_told_the_same_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter(range(1000))
-    monkeypatch.setattr(module.time, "process_time", lambda: float(next(ticks)))
+    now = [0.0]
+    monkeypatch.setattr(module.time, "process_time", lambda: now[0])
+
+    def model(rows: Sequence[tuple[str, ...]]) -> Any:
+        now[0] += len(rows)  # a second each
+        return np.ones(len(rows), np.float32)
+
     with ScoreStore(tmp_path / "scores.sqlite") as store:
         with ledger(store) as first:
-            first.score(ROWS[:3], Model())
+            first.score(ROWS[:3], model)
         with ledger(store) as second:
-            second.score(ROWS[:3], Model())
-            assert second.spent.fresh == 0
-        assert first.spent.seconds == pytest.approx(3.0)  # the fake clock ticks whenever it is looked at
-        assert first.spent.fresh == 1.0
-        assert second.spent.seconds == pytest.approx(3.0)
-        with ledger(store) as third:  # one of three rows of the same length
-            third.score(ROWS[1:2], Model())
+            second.score(ROWS[:3], model)
+        assert (first.spent.seconds, first.spent.aside) == (pytest.approx(3.0), 3.0)
+        assert (second.spent.seconds, second.spent.aside) == (pytest.approx(3.0), 0.0)
+        with ledger(store) as third:
+            third.score(ROWS[1:2], model)
         assert third.spent.seconds == pytest.approx(1.0)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.replay import regret, structured, truth
+from benchmarks.support.replay import regret, structured, truth
 from candidates import CandidateList
 from candidates.errors import UsageError
 from mbr import Decision, Decoder, decode

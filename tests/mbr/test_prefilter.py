@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.replay import structured, truth
+from benchmarks.support.replay import structured, truth
 from candidates import Candidate, CandidateList
 from candidates.errors import EnvironmentProblem, InputError, MbrError, UsageError
 from mbr import Decoder, decode, get_prefilter, get_utility, rerank

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.replay import regret, replay, segment_of, structured, truth
+from benchmarks.support.replay import regret, replay, segment_of, structured, truth
 from mbr import rerank
 from mbr.strategies import get_strategy
 from tests.mbr.made import Better, Similar, questions

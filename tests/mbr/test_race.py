@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.peer_strategies import random_anchors
-from benchmarks.replay import Played, regret, replay, segment_of, structured, truth
+from benchmarks.support.peer_strategies import random_anchors
+from benchmarks.support.replay import Played, regret, replay, segment_of, structured, truth
 from candidates.errors import UsageError
 from mbr import rerank
 from mbr.strategies import get_strategy

@@ -92,7 +92,7 @@ PROGRAM = """
 import atexit, os, signal, sys
 import numpy as np
 import mbr.cli.build as build
-from benchmarks.replay import structured
+from benchmarks.support.replay import structured
 from candidates.launch import start
 from mbr import PairUtility
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.replay import replay
+from benchmarks.support.replay import replay
 from candidates.errors import UsageError
 from mbr.strategies import STRATEGIES, Outcome, Segment, get_strategy
 from mbr.strategies.half import regular_tournament

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pear
-from benchmarks.random_pear import write_random_released
+from benchmarks.support.random_pear import write_random_released
 from tests.conftest import ROOT
 
 GOLDEN = json.loads((ROOT / "tests" / "data" / "pear_mt_golden.json").read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.random_pear import random_checkpoint
+from benchmarks.support.random_pear import random_checkpoint
 from candidates.errors import InputError, ModelError
 from pear.agreement import PROBES
 from pear.checkpoint import load_checkpoint, save_checkpoint, save_released

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.random_pear import CORPUS, random_checkpoint
+from benchmarks.support.random_pear import CORPUS, random_checkpoint
 from candidates.cache import cache_folder
 from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
 from pear.agreement import PROBES, Triple

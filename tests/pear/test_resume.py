@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.random_pear import CORPUS
+from benchmarks.support.random_pear import CORPUS
 from candidates.errors import InputError, ModelError, UsageError
 from pear import Resume, with_resume
 from pear.agreement import PROBES

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.random_pear import CORPUS, random_checkpoint
+from benchmarks.support.random_pear import CORPUS, random_checkpoint
 from candidates.errors import ModelError, UsageError
 from pear import Single
 from pear.agreement import PROBES

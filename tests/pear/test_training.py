@@ -612,7 +612,7 @@ def test_tokens_of_a_translator_are_those_of_sentencepiece_one_higher() -> None:
 def test_the_encoder_is_the_translators_own(quantization: str, tolerance: float, tmp_path: Path) -> None:
     import sentencepiece
 
-    from benchmarks.random_pear import CORPUS
+    from benchmarks.support.random_pear import CORPUS
     from candidates.training.export import write_translator
     from candidates.training.loop import learn_pieces
     from candidates.training.network import Sizes, Translator

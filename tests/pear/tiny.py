@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.random_pear import random_checkpoint
+from benchmarks.support.random_pear import random_checkpoint
 from pear.checkpoint import load_checkpoint, save_checkpoint
 from pear.model import HeadConfig
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.random_pear import CORPUS, random_checkpoint
+from benchmarks.support.random_pear import CORPUS, random_checkpoint
 from candidates.errors import MbrError
 from pear.checkpoint import Checkpoint
 from pear.data import Group, Judgment, group

@@ -52,15 +52,15 @@ def scatter(done: Comparison, judge: JudgeResult) -> str:
     y = _Scale(_bounds(judge, shown), HEIGHT - BOTTOM, TOP, flipped=judge.lower_is_better)
     x = _LogScale(list(costs.values()), LEFT, WIDTH - RIGHT)
     digits = digits_of(judge)
-    parts = [*_grid(y, x, "seconds a segment (log scale)")]
+    parts, names = [*_grid(y, x, "seconds a segment (log scale)")], []
     for row in lines:
         level = judge.scores[row.label].score
         inside = y.low <= level <= y.high
         at = y(level) if inside else (TOP if y.better_than_shown(level) else HEIGHT - BOTTOM)
         kind = "" if inside else " outside"
         arrow = "" if inside else (" ↑" if at == TOP else " ↓")
-        parts.append(
-            f'<line class="level{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        parts.append(f'<line class="level{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        names.append(
             f'<text class="level" x="{WIDTH - RIGHT}" y="{at - 4 if at > TOP + 12 else at + 12:.1f}" '
             f'text-anchor="end">{escape(row.label)} {level:.{digits}f}{arrow}</text>'
         )

@@ -125,7 +125,7 @@ def _score_cell(done: Comparison, place: int, judge: JudgeResult, row: Row) -> s
         sure = " better" if (score.difference or 0) * (-1 if judge.lower_is_better else 1) > 0 else " worse"
     return (
         f'<td class="score{flattered}{sure}" data-value="{score.score:.8g}" title="{escape("; ".join(title))}">'
-        f"<b>{shown}</b>{marks} {bounds}<sub>{rank}</sub></td>"
+        f"<b>{shown}</b>{marks}<sub>{rank}</sub>{bounds}</td>"
     )
 
 

@@ -212,7 +212,7 @@ def test_every_neural_metric_is_a_judge_and_a_second_run_loads_none(
 
 
 def test_a_checkpoint_that_was_changed_is_another_judge(tmp_path: Path) -> None:
-    from benchmarks.random_comet import write_random_comet
+    from benchmarks.support.random_comet import write_random_comet
 
     spec = JudgeSpec("comet", str(tmp_path / "comet"))
     scores = []

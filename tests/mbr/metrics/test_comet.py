@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 
-from benchmarks.random_comet import write_random_comet
+from benchmarks.support.random_comet import write_random_comet
 from candidates.errors import ModelError, ResourceError, UsageError
 from mbr.metrics import get_metric
 from mbr.metrics.comet_network import sparsemax

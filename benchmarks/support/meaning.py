@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.teacher import Embedder
+from benchmarks.support.teacher import Embedder
 
 DIRECTIONS = 128
 STRENGTH = 0.5  # of the embeddings' own size

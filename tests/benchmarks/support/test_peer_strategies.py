@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import peer_strategies
-from benchmarks.peer_strategies import (
+from benchmarks.support import peer_strategies
+from benchmarks.support.peer_strategies import (
     SCHEDULE,
     Replay,
     confidence_pruning,

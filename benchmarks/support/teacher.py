@@ -11,7 +11,6 @@ that have it.
 from __future__ import annotations
 
 import difflib
-import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -208,9 +207,3 @@ def _row(source: str, reference: str, document: str, candidates: list[dict[str, 
         "reference": reference,
         "candidates": list(unique.values()),
     }
-
-
-def read(path: str) -> Iterator[dict[str, Any]]:
-    with open(path, encoding="utf-8") as stream:
-        for line in stream:
-            yield json.loads(line)

@@ -9,20 +9,27 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-WORK = ROOT / "benchmarks" / "work"
-TATOEBA = Path(os.environ.get("MBR_DATA", ROOT.parent / "shared" / "data")) / "tatoeba" / "deu-eng.tsv.gz"
+from benchmarks.support.places import ROOT, WORK
+
+PEERS = {"pear-mt": ("pear-mt",), "mbrs": ("mbrs", "setuptools")}  # what to install; constraints/<name>.txt pins it
 
 
-def environment(name: str, *requirements: str) -> Path:
+def version(name: str) -> str:
+    """Of a peer, as pinned."""
+    lines = (ROOT / "constraints" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    (found,) = (line.partition("==")[2] for line in lines if line.startswith(f"{name}=="))
+    return found
+
+
+def environment(name: str) -> Path:
     """The Python of a virtual environment that holds one peer, pinned by constraints/<name>.txt."""
     folder = WORK / f"env-{name}"
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
-        print(f"building an environment for {requirements[0]} ...", file=sys.stderr)
+        print(f"building an environment for {name} {version(name)} ...", file=sys.stderr)
         constraints = ROOT / "constraints" / f"{name}.txt"
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        for packages in (("torch",), requirements):
+        for packages in (("torch",), PEERS[name]):
             subprocess.run([python, "-m", "pip", "install", "--quiet", "-c", str(constraints), *packages], check=True)
         (folder / "complete").touch()
     return python
@@ -30,14 +37,14 @@ def environment(name: str, *requirements: str) -> Path:
 
 def ask_pear_mt(checkpoint: Path, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Have pear-mt 1.1.1 do some jobs with a checkpoint in the released layout, on one thread."""
-    python = environment("pear-mt", "pear-mt==1.1.1")
+    python = environment("pear-mt")
     request = {"checkpoint": str(checkpoint / "checkpoints" / "model.ckpt"), "jobs": jobs}
     return _ask(python, "peer_pear_mt.py", request)
 
 
 def ask_mbrs(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Have mbrs 0.1.8 decode the lists of some jobs (see peer_mbrs.py), on one thread."""
-    python = environment("mbrs", "mbrs==0.1.8", "setuptools")
+    python = environment("mbrs")
     return _ask(python, "peer_mbrs.py", {"jobs": jobs})
 
 

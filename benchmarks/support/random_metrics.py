@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.random_pear import CORPUS, write_bert_tokenizer
+from benchmarks.support.random_pear import CORPUS, write_bert_tokenizer
 
 Shapes = Iterator[tuple[str, tuple[int, ...]]]
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import yaml
 
-from benchmarks.random_pear import CORPUS, draw_weights, write_bert_tokenizer, write_tokenizer
+from benchmarks.support.random_pear import CORPUS, draw_weights, write_bert_tokenizer, write_tokenizer
 
 KINDS = ("regression_metric", "unified_metric", "xcomet_metric")
 ENCODERS = {"xlm-roberta": "XLM-RoBERTa", "xlm-roberta-xl": "XLM-RoBERTa-XL", "bert": "BERT"}

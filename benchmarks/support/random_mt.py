@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.random_pear import CORPUS
+from benchmarks.support.random_pear import CORPUS
 
 FAMILIES = ("marian", "m2m100", "nllb", "t5")
 SIZES = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,

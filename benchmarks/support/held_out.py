@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers import TATOEBA, WORK
-from benchmarks.teacher import Embedder, agreement, read
-from benchmarks.train_bundled_pear import lists, parts, references
+from benchmarks.support.places import TATOEBA, WMT23, WORK
+from benchmarks.support.tatoeba import lists, parts, read, references
+from benchmarks.support.teacher import Embedder, agreement
 from candidates.generation import Settings
 from pear.data import Judgment, read_judgments
 
@@ -68,9 +68,8 @@ def tatoeba_lists(count: int, candidates: int, *, data: Path = TATOEBA, work: Pa
 
 def wmt23_lists(*, without: tuple[str, ...] = (), every: int = 1) -> list[Judged]:
     """The WMT23 English-German segments that people scored, or every so-manieth of them."""
-    folder = TATOEBA.parent.parent / "mt-metrics-eval-v2" / "wmt23"
     segments: dict[tuple[str, str], list[Judgment]] = {}
-    for row in read_judgments(folder, "mt-metrics-eval", lp="en-de", human="mqm"):
+    for row in read_judgments(WMT23, "mt-metrics-eval", lp="en-de", human="mqm"):
         if row.system not in without:
             segments.setdefault((row.document, row.segment), []).append(row)
     found = [

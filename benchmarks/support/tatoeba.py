@@ -1,0 +1,79 @@
+"""Everyday sentences with their references, and candidate lists for them by the bundled translation model, made once.
+
+`parts` says which sources are for what: the bundled PEAR learned from some, and what is measured is measured on others.
+
+    sources = parts(TATOEBA)["test"][:30]
+    found = list(read(lists(WORK / "test-30.jsonl", sources, Settings(nbest=100))))
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from candidates.generation import BUNDLED, Settings, open_generator
+from candidates.lists import CandidateList
+from candidates.text import atomic_output
+from candidates.training.split import Part, read_pairs
+
+# Of the unseen sources, in an order of their own: lists to develop with, lists to learn from; the rest is held out.
+DEVELOPMENT, HONEST, KNOWN = 600, 11_424, 20_928
+TRANSLATOR = BUNDLED / "en-de"
+
+
+def parts(data: Path) -> dict[str, list[str]]:
+    """The sources of each purpose, fixed by the split and the seed of the shuffle."""
+    unseen, known = (shuffled(data, part) for part in ("unseen", "train"))
+    return {
+        "development": unseen[:DEVELOPMENT],
+        "honest": unseen[DEVELOPMENT : DEVELOPMENT + HONEST],
+        "held-out": unseen[DEVELOPMENT + HONEST :],
+        "known": known[:KNOWN],
+        "test": shuffled(data, "test"),
+    }
+
+
+def shuffled(data: Path, part: Part) -> list[str]:
+    sources = list(references(data, part))
+    random.Random(f"lists {part}").shuffle(sources)
+    return sources
+
+
+def references(data: Path, part: Part) -> dict[str, list[str]]:
+    """All translations of each source of a part."""
+    found: dict[str, list[str]] = {}
+    for source, target in read_pairs(data, part):
+        found.setdefault(source, []).append(target)
+    return found
+
+
+def lists(file: Path, sources: list[str], settings: Settings) -> str:
+    """Candidate lists of the bundled translation model, made once."""
+
+    def made() -> Iterator[dict[str, Any]]:
+        with open_generator(settings, model=str(TRANSLATOR), device="cpu") as generator:
+            for item in generator.generate(sources):
+                if not isinstance(item, CandidateList):
+                    raise item.error
+                found = zip(item.texts, item.logprobs or [0.0] * len(item), strict=True)
+                yield {"source": item.source, "candidates": [{"text": t, "logprob": p} for t, p in found]}
+
+    return once(file, made)
+
+
+def once(file: Path, make: Callable[[], Iterator[dict[str, Any]]]) -> str:
+    """Write rows to a file unless it is there; it appears whole or not at all."""
+    if not file.exists():
+        with atomic_output(file) as stream:
+            for row in make():
+                stream.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+    return str(file)
+
+
+def read(path: str) -> Iterator[dict[str, Any]]:
+    with open(path, encoding="utf-8") as stream:
+        for line in stream:
+            yield json.loads(line)
