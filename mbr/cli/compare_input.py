@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 from candidates.cache import cache_folder
 from candidates.cli import read_sources
@@ -20,12 +20,10 @@ from candidates.kept import Kept, keep_lists
 from candidates.lists import CandidateList
 from candidates.options import generator_of, given_options, method_of
 from mbr.cli.systems import read_texts
-from mbr.compare.comparison import check_request
+from mbr.compare.comparison import First, check_request
 from mbr.compare.settings import Setting
 from mbr.evaluate.judges import JudgeSpec
 from pear.shipped import DEFAULT, fits
-
-First = Literal["first candidate", "beam best", "most likely"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def read_input(
         given = _lists(options, references)
         _check_lengths(options, references, len(given.records))
         lists = [record for record in given.records if isinstance(record, CandidateList)]
-        has_references = bool(references) or all(item.references for item in lists)
+        has_references = bool(references) or any(item.references for item in lists)
         request = {"baseline": options.baseline, "oracle": oracle, "first": given.first}
         check_request(settings, judges, references=has_references, **request)
         return given

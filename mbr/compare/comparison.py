@@ -23,6 +23,7 @@ from mbr.evaluate.evaluation import check_judges, exit_code_of, reason_of
 from mbr.memory import ScoreStore
 
 Kind = Literal["first", "random", "setting", "quality", "oracle"]
+First = Literal["first candidate", "beam best", "most likely"]
 RANDOM = "random candidate"
 SOME_FAILED = 1  # exit code
 
@@ -114,7 +115,7 @@ def compare(
     rules: Rules | None = None,
     baseline: str | None = None,
     oracle: str | None = "chrf",
-    first: Literal["first candidate", "beam best", "most likely"] = "first candidate",
+    first: First = "first candidate",
     study: int = 6,
     draws: int = 1000,
     trials: int = 10_000,
