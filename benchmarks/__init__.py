@@ -31,5 +31,5 @@ built once. The docstring of each says what it proves. What they share is in `be
 | train_bundled_pear | The bundled PEAR | | an hour | |
 | demo | What `make demo` shows | | seconds | |
 | picture | The matrix in the README | | seconds | |
-| results | The quick set and benchmarks/RESULTS.md | | ten minutes | |
+| results | The quick set and benchmarks/RESULTS.md | | a quarter of an hour | |
 """

@@ -1,6 +1,6 @@
 """The quick set: a small part of the benchmarks, one after another, and what they found on one page.
 
-    python -m benchmarks.results      # as `make bench` does; about ten minutes on two idle cores
+    python -m benchmarks.results      # as `make bench` does; about a quarter of an hour on two idle cores
 
 Makes benchmarks/RESULTS.md. On it: date, machine and versions; then of each benchmark what it proves, its command, its
 headlines (ratios against the peer in the same run, median and range over repeats) and its table. Every benchmark has a
