@@ -20,7 +20,7 @@ from candidates.console import Console, Parser, add_message_options
 from candidates.errors import MbrError, UsageError
 from candidates.files import FORMATS
 from candidates.options import add_generation_options
-from mbr.cli.models import add_model_options, model_options, parse_with_lists
+from mbr.cli.models import add_model_options, check_numbers, model_options, parse_with_lists
 
 if TYPE_CHECKING:
     from mbr.compare import Comparison
@@ -186,12 +186,9 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("only one of --candidates, --sources, --logprobs and --references can be standard input")
     if "" in words or not options.output:
         raise UsageError("--candidates, --sources, --references and --output need names; found an empty word")
-    for name in ("bootstrap", "trials", "seed", "study"):
-        if getattr(options, name) < 0:
-            raise UsageError(f"--{name} {getattr(options, name)} is negative")
-    for name in ("threads", "batch_tokens", "nbest"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name)} is not a positive number")
+    check_numbers(
+        options, from_zero=("bootstrap", "trials", "seed", "study"), positive=("threads", "batch_tokens", "nbest")
+    )
     folder = Path(options.output)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; expected a folder for {', '.join(FILES)}")
@@ -267,16 +264,18 @@ def _print_table(done: Comparison) -> None:
 
 
 def _report(done: Comparison, options: argparse.Namespace, console: Console, seconds: float) -> int:
+    from mbr.cli.layout import counted
+
     errors = [*(row.error for row in done.rows), *(judge.error for judge in done.evaluation.judges)]
     failed = [error for error in errors if error is not None]
     for error in failed:
         if not isinstance(error, (MbrError, MemoryError, OSError)):
             traceback.print_exception(error)
     console.info(
-        f"{Path(options.output, FILES[0])} is ready: {len(done.rows)} rows, {len(done.lists)} segments, "
-        f"{len(done.evaluation.judges)} judges in {seconds:.1f} s"
+        f"{Path(options.output, FILES[0])} is ready: {counted(len(done.rows), 'row')}, "
+        f"{counted(len(done.lists), 'segment')}, {counted(len(done.evaluation.judges), 'judge')} in {seconds:.1f} s"
         + (f"; {len(failed)} of them failed" if failed else "")
-        + (f"; {len(done.left_out)} segments left out" if done.left_out else ""),
+        + (f"; {counted(len(done.left_out), 'segment')} left out" if done.left_out else ""),
         rows=len(done.rows),
         segments=len(done.lists),
         failed=len(failed),

@@ -39,8 +39,7 @@ def tsv_text(done: Comparison) -> str:
     """A line for each row and judge; of what failed, the reason."""
     lines: list[Sequence[Any]] = [TSV_HEADER]
     for row in done.rows:
-        device = None if row.seconds is None else "gpu" if row.on_gpu else "cpu"
-        cost = (row.passes, row.seconds, device, row.cost_ratio, row.signature)
+        cost = (row.passes, row.seconds, row.device, row.cost_ratio, row.signature)
         for place, judge in enumerate(done.evaluation.judges):
             score = judge.scores.get(row.label)
             cells = [getattr(score, name, None) for name in TSV_SCORES]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from candidates.console import Console, Parser, add_message_options
 from candidates.errors import MbrError, UsageError
-from mbr.cli.models import add_model_options, model_options, parse_with_lists
+from mbr.cli.models import add_model_options, check_numbers, model_options, parse_with_lists
 
 if TYPE_CHECKING:
     from mbr.cli.systems import Texts
@@ -128,12 +128,7 @@ def _check(options: argparse.Namespace) -> None:
     given = [word.rpartition("=")[2] for word in options.systems] + words[len(options.systems) :]
     if given.count("-") > 1:
         raise UsageError("only one of --systems, --sources and --references can be standard input")
-    for name in ("bootstrap", "trials", "seed"):
-        if getattr(options, name) < 0:
-            raise UsageError(f"--{name} {getattr(options, name)} is negative")
-    for name in ("threads", "batch_tokens"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name)} is not a positive number")
+    check_numbers(options, from_zero=("bootstrap", "trials", "seed"), positive=("threads", "batch_tokens"))
     if not options.judge and not options.references:
         from mbr.evaluate.judges import WITHOUT_REFERENCES
 
@@ -222,6 +217,7 @@ def _run(
     chosen_by: dict[str, list[str]],
     console: Console,
 ) -> int:
+    from mbr.cli.layout import counted
     from mbr.evaluate import evaluate
     from mbr.evaluate.cache import Cache
 
@@ -248,8 +244,8 @@ def _run(
     _write(done, options)
     failed = [judge for judge in done.judges if judge.error is not None]
     console.info(
-        f"{_counted(len(done.systems), 'system')}, {_counted(done.segments, 'segment')}, "
-        f"{_counted(len(done.judges), 'judge')}{f' ({len(failed)} failed)' if failed else ''} "
+        f"{counted(len(done.systems), 'system')}, {counted(done.segments, 'segment')}, "
+        f"{counted(len(done.judges), 'judge')}{f' ({len(failed)} failed)' if failed else ''} "
         f"in {time.monotonic() - began:.1f} s",
         systems=len(done.systems),
         segments=done.segments,
@@ -287,10 +283,6 @@ def _write(done: Evaluation, options: argparse.Namespace) -> None:
     said += [f"{judge.label} failed: {reason_of(judge.error)}" for judge in failed if judge.error is not None]
     # A judge that failed has failed on all segments.
     save_config(Path(options.output), options, " ".join(" ".join(said).split()), done.segments if failed else 0)
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _list_judges() -> int:

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from candidates.errors import UsageError
+
 MODEL_OPTIONS = ("cache_dir", "device", "dtype", "batch_tokens", "threads")
 
 
@@ -24,6 +26,16 @@ def model_options(options: argparse.Namespace) -> dict[str, Any]:
     """What was given of them, for `mbr.metrics`."""
     given = {name: value for name in MODEL_OPTIONS if (value := getattr(options, name)) is not None}
     return {**given, "offline": options.offline}
+
+
+def check_numbers(options: argparse.Namespace, *, from_zero: Sequence[str], positive: Sequence[str]) -> None:
+    """Refuse negative numbers, and zero where it means nothing; None stands for what was not given."""
+    for name in (*from_zero, *positive):
+        value, option = getattr(options, name), f"--{name.replace('_', '-')}"
+        if value is not None and value < 0 and name in from_zero:
+            raise UsageError(f"{option} {value} is negative")
+        if value is not None and value < 1 and name in positive:
+            raise UsageError(f"{option} {value} is not a positive number")
 
 
 def parse_with_lists(parser: argparse.ArgumentParser, argv: list[str], lists: Sequence[str]) -> argparse.Namespace:

@@ -11,7 +11,6 @@ from mbr.cli.layout import WIDTH, short_name, side_by_side, tsv
 from mbr.evaluate.checks import FLAGS
 from mbr.evaluate.evaluation import Evaluation, JudgeResult, SystemScore, reason_of
 
-LEXICAL_FAMILY = "lexical"
 SIGNIFICANT, FLATTERED = "†", "*"
 TSV_HEADER = (
     "system",
@@ -123,8 +122,7 @@ def judge_column(judge: JudgeResult, ranking: Sequence[str]) -> list[str]:
         cells = ["failed"] * len(ranking)
     else:
         scores = [judge.scores[name] for name in ranking]
-        # Lexical scores go up to 100; most learned ones up to 1.
-        digits = 2 if judge.family == LEXICAL_FAMILY or max(abs(score.score) for score in scores) >= 2 else 4
+        digits = judge.digits
         plain = [f"{score.score:.{digits}f}" for score in scores]
         halves = ["" if h is None else f" ±{h:.{digits}f}" for h in map(_half, scores)]
         marks = [(SIGNIFICANT if s.significant else "") + (FLATTERED if s.same_family else "") for s in scores]

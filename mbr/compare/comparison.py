@@ -54,6 +54,10 @@ class Row:
         return self.decided is not None and self.decided.on_gpu
 
     @property
+    def device(self) -> str | None:
+        return None if self.seconds is None else "gpu" if self.on_gpu else "cpu"
+
+    @property
     def fallbacks(self) -> dict[int, str]:
         return {} if self.decided is None else self.decided.fallbacks
 

@@ -85,7 +85,7 @@ def _row(done: Comparison, row: Row) -> dict[str, Any]:
         "signature": row.signature,
         "passes": row.passes,
         "seconds": row.seconds,
-        "device": None if row.seconds is None else "gpu" if row.on_gpu else "cpu",
+        "device": row.device,
         "cost_ratio": row.cost_ratio,
         "error": None if row.error is None else reason_of(row.error),
         "fallbacks": {str(done.lists[place].id): reason for place, reason in row.fallbacks.items()},

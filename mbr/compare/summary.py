@@ -10,12 +10,6 @@ from mbr.evaluate.evaluation import reason_of
 from mbr.utilities import MatrixUtility, utility_class
 
 
-def digits_of(judge: JudgeResult) -> int:
-    """Lexical scores go up to 100; most learned ones up to 1."""
-    scores = [abs(score.score) for score in judge.scores.values()]
-    return 2 if judge.family == "lexical" or max(scores, default=0.0) >= 2 else 4
-
-
 def summary(done: Comparison) -> list[str]:
     """Sentences, the most important first."""
     settings = [row for row in done.rows if row.kind in ("setting", "quality") and row.error is None]
@@ -90,7 +84,7 @@ def _best(done: Comparison, settings: list[Row], judge: JudgeResult) -> str:
 
 
 def _shown(judge: JudgeResult, score: SystemScore) -> str:
-    digits = digits_of(judge)
+    digits = judge.digits
     if score.low is None or score.high is None:
         return f"{score.score:.{digits}f}"
     return f"{score.score:.{digits}f} [{score.low:.{digits}f}, {score.high:.{digits}f}]"
@@ -98,7 +92,7 @@ def _shown(judge: JudgeResult, score: SystemScore) -> str:
 
 def _against(done: Comparison, judge: JudgeResult, score: SystemScore) -> str:
     base = judge.scores[done.baseline].score
-    words = f"{score.score - base:+.{digits_of(judge)}f} against {done.baseline}"
+    words = f"{score.score - base:+.{judge.digits}f} against {done.baseline}"
     if score.p_randomisation is None:
         return words
     return (
@@ -158,7 +152,7 @@ def _left_to_gain(done: Comparison, settings: list[Row], judges: list[JudgeResul
     gap = sign * by.scores[oracle.label].score - best
     return [
         f"The best candidates there are reach {_shown(by, by.scores[oracle.label])} by {by.label}, "
-        f"{gap:.{digits_of(by)}f} better than the best setting: so much these lists still hold."
+        f"{gap:.{by.digits}f} better than the best setting: so much these lists still hold."
     ]
 
 

@@ -56,6 +56,12 @@ class JudgeResult:
     truncated: Mapping[str, Flags] = field(default_factory=dict)  # system -> longer than the judge can take in
     error: Exception | None = None
 
+    @property
+    def digits(self) -> int:
+        """How many to show: lexical scores go up to 100, most learned ones up to 1."""
+        largest = max((abs(score.score) for score in self.scores.values()), default=0.0)
+        return 2 if self.family == "lexical" or largest >= 2 else 4
+
 
 @dataclass(frozen=True)
 class Evaluation:

@@ -8,7 +8,6 @@ from html import escape
 
 from mbr.compare.comparison import Comparison, Row
 from mbr.compare.study import Study
-from mbr.compare.summary import digits_of
 from mbr.drawing import MARKS, ticks
 from mbr.evaluate import JudgeResult
 
@@ -51,7 +50,7 @@ def scatter(done: Comparison, judge: JudgeResult) -> str:
     shown = [*settings, *(row for row in lines if row.kind == "first")]
     y = _Scale(_bounds(judge, shown), HEIGHT - BOTTOM, TOP, flipped=judge.lower_is_better)
     x = _LogScale(list(costs.values()), LEFT, WIDTH - RIGHT)
-    digits = digits_of(judge)
+    digits = judge.digits
     parts, names = [*_grid(y, x, "seconds a segment (log scale)")], []
     for row in lines:
         level = judge.scores[row.label].score

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mbr.compare.comparison import Comparison, Row
 from mbr.compare.page.charts import mark, number_of
-from mbr.compare.summary import digits_of, duration
+from mbr.compare.summary import duration
 from mbr.evaluate import JudgeResult
 from mbr.evaluate.evaluation import reason_of
 
@@ -109,7 +109,7 @@ def _number_cell(value: float | None, text: str) -> str:
 def _score_cell(done: Comparison, place: int, judge: JudgeResult, row: Row) -> str:
     if judge.error is not None:
         return f'<td class="failed" data-value="" title="{escape(reason_of(judge.error))}">failed</td>'
-    score, digits = judge.scores[row.label], digits_of(judge)
+    score, digits = judge.scores[row.label], judge.digits
     shown = f"{score.score:.{digits}f}"
     marks = ("†" if score.significant else "") + ("*" if score.same_family else "")
     bounds = ""

@@ -127,7 +127,7 @@ def test_one_empty_list_among_many(warm: Run, tmp_path: Path) -> None:
     lists = write_jsonl(tmp_path / "lists.jsonl", [*LISTS, {"id": "d", "source": "x", "candidates": []}])
     done = warm("mbr-compare", "--candidates", lists, "--utility", "chrf", *FAST)
     assert done.returncode == 1
-    assert "1 segments left out" in done.stderr
+    assert "1 segment left out" in done.stderr
     assert report(tmp_path / "report")["left_out"][0]["id"] == "d"
     assert "segment d is left out" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
 
