@@ -20,7 +20,7 @@ from candidates.kept import Kept, keep_lists
 from candidates.lists import CandidateList
 from candidates.options import generator_of, given_options, method_of
 from mbr.cli.systems import read_texts
-from mbr.compare.comparison import First, check_request
+from mbr.compare.comparison import First, check_request, usable
 from mbr.compare.settings import Setting
 from mbr.evaluate.judges import JudgeSpec
 from pear.shipped import DEFAULT, fits
@@ -52,10 +52,9 @@ def read_input(
     if options.candidates is not None:
         given = _lists(options, references)
         _check_lengths(options, references, len(given.records))
-        lists = [record for record in given.records if isinstance(record, CandidateList)]
-        has_references = bool(references) or any(item.references for item in lists)
+        _, sets, _ = usable(given.records, references)
         request = {"baseline": options.baseline, "oracle": oracle, "first": given.first}
-        check_request(settings, judges, references=has_references, **request)
+        check_request(settings, judges, references=bool(sets), **request)
         return given
     for name in ("input_format", "logprobs"):
         if getattr(options, name) is not None:

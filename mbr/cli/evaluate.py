@@ -29,7 +29,6 @@ quick start:
 DEFAULT_JUDGES = ("chrf", "bleu", "ter")
 LISTS = ("systems", "references", "judge")
 LONG_FOR_TER = 300  # words: TER takes about the third power of them, seconds a document
-FEW_SEGMENTS = 30
 FEW_DRAWS = 100
 
 
@@ -177,7 +176,7 @@ def _advise(
     console: Console,
 ) -> None:
     """Say beforehand what a user might wish to have known."""
-    from mbr.evaluate.evaluation import same_family
+    from mbr.evaluate.evaluation import FEW_SEGMENTS, same_family
     from mbr.evaluate.judges import JudgeSpec
     from mbr.evaluate.lexical import unspaced
 

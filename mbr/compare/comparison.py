@@ -141,7 +141,7 @@ def compare(
     rules = rules or Rules()
     named = iter(parse_judges([judge for judge in judges if isinstance(judge, str)]))
     specs = [next(named) if isinstance(judge, str) else judge for judge in judges]
-    lists, kept_references, left_out = _usable(records, references)
+    lists, kept_references, left_out = usable(records, references)
     by = check_request(settings, specs, references=bool(kept_references), baseline=baseline, oracle=oracle, first=first)
     with (
         TemporaryDirectory() as folder,
@@ -219,7 +219,7 @@ def check_request(
     return by
 
 
-def _usable(
+def usable(
     records: Iterable[Record], references: Sequence[Sequence[str]] | None
 ) -> tuple[list[CandidateList], list[list[str]], list[LeftOut]]:
     """The lists that can be decoded, sets of references parallel to them, and what is left out."""

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from mbr.compare.comparison import Comparison, Row
 from mbr.evaluate import JudgeResult, SystemScore
-from mbr.evaluate.evaluation import reason_of
+from mbr.evaluate.evaluation import FEW_SEGMENTS, reason_of
 from mbr.utilities import MatrixUtility, utility_class
 
 
@@ -15,6 +15,8 @@ def summary(done: Comparison) -> list[str]:
     settings = [row for row in done.rows if row.kind in ("setting", "quality") and row.error is None]
     judges = [judge for judge in done.evaluation.judges if judge.error is None]
     said = [_verdict(done, settings, judges)] if settings and judges else []
+    if len(done.lists) < FEW_SEGMENTS:
+        said.append(f"Only {_segments(len(done.lists))}: intervals and tests mean little.")
     said += [_best(done, settings, judge) for judge in judges if settings]
     if done.wanted_baseline is not None:
         said.append(f"{done.wanted_baseline} failed, so all are compared with {done.baseline} instead.")

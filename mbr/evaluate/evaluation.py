@@ -19,6 +19,7 @@ from mbr.evaluate.judges import WITHOUT_REFERENCES, Flags, Floats, Judge, JudgeS
 from mbr.evaluate.statistics import bootstrap_scores, compare, interval
 
 LEVEL = 0.05
+FEW_SEGMENTS = 30  # below, intervals and tests mean little
 
 
 @dataclass(frozen=True)

@@ -204,6 +204,7 @@ def test_samples_are_compared_with_the_most_likely(warm: Run, tmp_path: Path, te
         (["--sources", "nothing.txt"], 3, "no sentence"),
         (["--sources", "bad.txt"], 3, "not valid UTF-8"),
         (["--candidates", "without.jsonl", "--utility", "chrf"], 2, "needs references"),
+        (["--candidates", "junk.jsonl"], 3, "no candidate list to compare with: "),
         (["--sources", "short.txt", "--utility", "chrf"], 2, "needs references"),
         (["--sources", "short.txt", "--references", "nothing.txt"], 3, "0 lines, but there are 1 segments"),
         (["--sources", "short.txt", "--references", "short.txt", "--baseline", "nobody"], 2, "no row of the table"),
@@ -218,6 +219,7 @@ def test_bad_input_has_a_message_and_writes_nothing(
     )
     (tmp_path / "short.txt").write_text("x\n")
     (tmp_path / "nothing.txt").write_text("")
+    (tmp_path / "junk.jsonl").write_bytes(bytes(range(256)) * 3)
     (tmp_path / "bad.txt").write_bytes(b"gut\nschlecht \xff\n")
     done = warm("mbr-compare", *words)
     assert done.returncode == code, done.stderr
