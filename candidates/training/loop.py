@@ -1,8 +1,9 @@
 """Trains a small translation model on one machine without a GPU: pairs in, a CTranslate2 folder out.
 
-The learning rate rises, stays, and falls linearly to zero over the last steps; label smoothing ends where the fall
-begins, so that the probabilities the sampler draws from are the model's honest ones. A checkpoint holds everything
-(weights, optimizers, random state, place in the data): a run that was killed continues as if it had not been.
+The learning rate rises, stays, and falls linearly to zero over the last steps; label smoothing and the sampling of
+segmentations end where the fall begins, so that the final probabilities are those of the data. A checkpoint holds
+everything (weights, optimizers, random state, place in the data): a run that was killed continues as if it had not
+been.
 
     recipe = Recipe(steps=12000)
     train(recipe, read_pairs(file, "train"), read_pairs(file, "dev"), Path("work"))
@@ -14,10 +15,11 @@ import io
 import json
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import sentencepiece
 import torch
@@ -51,6 +53,9 @@ class Recipe:
     dropout: float = 0.1
     longest: int = 100
     seed: int = 1
+    # Subword regularisation (Kudo 2018): segmentations are sampled anew each epoch; 0 takes the best one.
+    sampling: float = 0.0
+    precision: Literal["float32", "bf16"] = "float32"
 
     def rate(self, step: int) -> float:
         """Share of the peak learning rate at a step."""
@@ -71,16 +76,16 @@ def train(
     if not texts:
         raise InputError("no sentence pairs to learn from")
     tokenizer = _tokenizer(recipe, texts, work / "sentencepiece.model")
-    data = list(_encoded(tokenizer, texts, recipe.longest))
-    dev_data = list(_encoded(tokenizer, dev, recipe.longest))
-    if not data or not dev_data:
+    corpus = _Corpus(recipe, tokenizer, texts)
+    dev_data = list(_encoded(tokenizer.encode, dev, recipe.longest))
+    if not corpus.best or not dev_data:
         raise InputError(f"no pairs of at most {recipe.longest} tokens to learn from, or none to measure with")
     dev_batches = batches(dev_data, recipe.batch_tokens, seed="dev")
     run = _Run(recipe, tokenizer.get_piece_size(), work / "checkpoint.pt")
     torch.manual_seed(recipe.seed)
     run.load()
     began, tokens, total = time.monotonic(), 0, 0.0
-    for source, target in run.remaining(data):
+    for source, target in run.remaining(corpus):
         loss, count = run.learn(source, target)
         tokens, total = tokens + count, total + loss * count
         if run.step % every == 0 or run.step == recipe.steps:
@@ -140,20 +145,25 @@ class _Run:
                 dropout=recipe.dropout,
             )
         )
+        self._dtype = torch.bfloat16 if recipe.precision == "bf16" else torch.float32
         inner = [w for name, w in self.model.named_parameters() if w.dim() == 2 and not name.startswith("embedding")]
         matrices = {id(weight) for weight in inner}
         others = [weight for weight in self.model.parameters() if id(weight) not in matrices]
         self.optimizers: list[tuple[torch.optim.Optimizer, float]] = [
-            (Muon(inner, lr=recipe.matrix_rate, decay=recipe.weight_decay), recipe.matrix_rate),
+            (
+                Muon(inner, lr=recipe.matrix_rate, decay=recipe.weight_decay, precision=self._dtype),
+                recipe.matrix_rate,
+            ),
             (torch.optim.AdamW(others, lr=recipe.other_rate, betas=(0.9, 0.98), weight_decay=0.0), recipe.other_rate),
         ]
         self.step = 0
         self.epoch = 0
         self.place = 0
 
-    def remaining(self, data: list[Pair]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def remaining(self, corpus: _Corpus) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """The batches still to learn from, epoch after epoch."""
         while self.step < self.recipe.steps:
+            data = corpus.of_epoch(self.epoch, first_step=self.step - self.place)
             epoch = batches(data, self.recipe.batch_tokens, seed=f"{self.recipe.seed} {self.epoch}")
             for batch in epoch[self.place :]:
                 self.place += 1
@@ -188,8 +198,9 @@ class _Run:
     def _loss(self, source: torch.Tensor, target: torch.Tensor, smoothing: float) -> tuple[torch.Tensor, int]:
         gold = target[:, 1:]
         keep = gold != PAD
-        logits = self.model(source, target[:, :-1], keep)  # [kept tokens, vocabulary]
-        return functional.cross_entropy(logits, gold[keep], label_smoothing=smoothing), int(keep.sum())
+        with torch.autocast("cpu", self._dtype, enabled=self._dtype != torch.float32):
+            logits = self.model(source, target[:, :-1], keep)  # [kept tokens, vocabulary]
+        return functional.cross_entropy(logits.float(), gold[keep], label_smoothing=smoothing), int(keep.sum())
 
     def save(self) -> None:
         state = {
@@ -251,9 +262,27 @@ def learn_pieces(texts: Iterable[str], vocabulary: int, file: Path) -> None:
         stream.write(model.getvalue())
 
 
-def _encoded(tokenizer: Any, pairs: Iterable[tuple[str, str]], longest: int) -> Iterator[Pair]:
+class _Corpus:
+    """The training pairs as ids: their best segmentation, or another sample of segmentations for each epoch."""
+
+    def __init__(self, recipe: Recipe, tokenizer: Any, texts: list[tuple[str, str]]) -> None:
+        self._recipe = recipe
+        self._tokenizer = tokenizer
+        self._texts = texts
+        self.best = list(_encoded(tokenizer.encode, texts, recipe.longest))
+
+    def of_epoch(self, epoch: int, first_step: int) -> list[Pair]:
+        """The same for the same epoch, so that a run can go on in the middle of it."""
+        if not self._recipe.sampling or self._recipe.cooling(first_step):
+            return self.best
+        sentencepiece.set_random_generator_seed(self._recipe.seed * 100_003 + epoch)
+        sample = partial(self._tokenizer.encode, enable_sampling=True, nbest_size=-1, alpha=self._recipe.sampling)
+        return list(_encoded(sample, self._texts, self._recipe.longest))
+
+
+def _encoded(encode: Callable[[str], list[int]], pairs: Iterable[tuple[str, str]], longest: int) -> Iterator[Pair]:
     for source, target in pairs:
-        pair = [*tokenizer.encode(source), EOS], [BOS, *tokenizer.encode(target), EOS]
+        pair = [*encode(source), EOS], [BOS, *encode(target), EOS]
         if max(map(len, pair)) <= longest:
             yield pair
 

@@ -1,6 +1,7 @@
 """Muon: momentum made orthogonal, for the matrices inside a Transformer (Jordan et al., 2024).
 
-torch has it too, but multiplies in bfloat16, which CPUs without the instructions emulate slowly.
+torch has it too, but always multiplies in bfloat16, which CPUs without the instructions emulate slowly; here the
+precision is an option.
 """
 
 from __future__ import annotations
@@ -16,8 +17,16 @@ _QUINTIC = (3.4445, -4.7750, 2.0315)
 class Muon(torch.optim.Optimizer):
     """For two-dimensional weights; `lr` is on AdamW's scale, since updates get AdamW's usual size of 0.2 a number."""
 
-    def __init__(self, params: Iterable[torch.Tensor], lr: float, momentum: float = 0.95, decay: float = 0.0) -> None:
+    def __init__(
+        self,
+        params: Iterable[torch.Tensor],
+        lr: float,
+        momentum: float = 0.95,
+        decay: float = 0.0,
+        precision: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "decay": decay})
+        self._precision = precision
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:
@@ -33,7 +42,7 @@ class Muon(torch.optim.Optimizer):
                     buffer = self.state[weight].setdefault("momentum", torch.zeros_like(weight))
                     buffer.lerp_(weight.grad, 1 - group["momentum"])
                     directions.append(weight.grad.lerp(buffer, group["momentum"]))
-                updates = orthogonal(torch.stack(directions))
+                updates = orthogonal(torch.stack(directions).to(self._precision)).float()
                 scale = group["lr"] * 0.2 * max(rows, columns) ** 0.5
                 for weight, update in zip(weights, updates, strict=True):
                     weight.mul_(1 - group["lr"] * group["decay"]).sub_(update, alpha=scale)

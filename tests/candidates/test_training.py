@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,12 +54,11 @@ def test_a_line_that_is_no_pair_is_named(tmp_path: Path) -> None:
         [pair for part in PARTS for pair in read_pairs(file, part)]
 
 
-def recipe(steps: int = 6):  # type: ignore[no-untyped-def]
+def recipe(**changes):  # type: ignore[no-untyped-def]
     from candidates.training.loop import Recipe
 
-    return Recipe(
-        steps=steps, warm_up=2, batch_tokens=256, vocabulary=320, width=64, encoder_layers=1, decoder_layers=1
-    )
+    sizes = {"batch_tokens": 256, "vocabulary": 320, "width": 64, "encoder_layers": 1, "decoder_layers": 1}
+    return Recipe(**{"steps": 6, "warm_up": 2, **sizes, **changes})
 
 
 def test_batches_hold_every_pair_once_and_sources_of_one_length() -> None:
@@ -85,25 +85,25 @@ def test_the_orthogonal_step_has_singular_values_near_one() -> None:
         assert 0.3 < values.min() < values.max() < 1.3
 
 
-def test_a_training_cut_in_two_ends_where_a_whole_one_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("changes", [{}, {"sampling": 0.3, "precision": "bf16"}])
+def test_a_training_cut_in_two_ends_where_a_whole_one_does(tmp_path: Path, changes: dict[str, Any]) -> None:
     import torch
 
     from candidates.training.loop import train
 
     torch.set_num_threads(1)
     dev = PAIRS[:9]
-    whole = train(recipe(), PAIRS, dev, tmp_path / "whole", every=2)
+    whole = train(recipe(**changes), PAIRS, dev, tmp_path / "whole", every=2)
     killed = tmp_path / "killed"
-    run = _stop_after(4, killed, dev)
-    assert run == 4
-    resumed = train(recipe(), PAIRS, dev, killed, every=2)
+    assert _stop_after(4, killed, dev, recipe(**changes)) == 4
+    resumed = train(recipe(**changes), PAIRS, dev, killed, every=2)
     for name, weight in whole.state_dict().items():
         assert torch.equal(weight, resumed.state_dict()[name]), name
     losses = [json.loads(line)["dev_loss"] for line in (tmp_path / "whole" / "log.jsonl").read_text().splitlines()]
     assert losses[-1] < losses[0]
 
 
-def _stop_after(steps: int, work: Path, dev: list[tuple[str, str]]) -> int:
+def _stop_after(steps: int, work: Path, dev: list[tuple[str, str]], recipe: Any) -> int:
     """Train as usual, and break off when that many steps are saved."""
     import torch
 
@@ -122,11 +122,22 @@ def _stop_after(steps: int, work: Path, dev: list[tuple[str, str]]) -> int:
     loop._Run.save = save_and_stop  # type: ignore[method-assign]
     try:
         with pytest.raises(Stop):
-            loop.train(recipe(), PAIRS, dev, work, every=2)
+            loop.train(recipe, PAIRS, dev, work, every=2)
     finally:
         loop._Run.save = save  # type: ignore[method-assign]
     place: int = torch.load(work / "checkpoint.pt", weights_only=True)["place"][0]
     return place
+
+
+def test_an_epoch_has_segmentations_of_its_own_until_the_rate_falls(tmp_path: Path) -> None:
+    from candidates.training.loop import _Corpus, _tokenizer
+
+    sampled = recipe(sampling=0.3, steps=10)
+    corpus = _Corpus(sampled, _tokenizer(sampled, PAIRS, tmp_path / "sentencepiece.model"), PAIRS)
+    first, again, second = (corpus.of_epoch(epoch, first_step=0) for epoch in (0, 0, 1))
+    assert first == again
+    assert first not in (second, corpus.best)
+    assert corpus.of_epoch(0, first_step=9) == corpus.best
 
 
 def test_the_exported_model_scores_as_the_network_does(tmp_path: Path) -> None:
