@@ -16,6 +16,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -275,9 +276,11 @@ class _Corpus:
         """The same for the same epoch, so that a run can go on in the middle of it."""
         if not self._recipe.sampling or self._recipe.cooling(first_step):
             return self.best
-        sentencepiece.set_random_generator_seed(self._recipe.seed * 100_003 + epoch)
         sample = partial(self._tokenizer.encode, enable_sampling=True, nbest_size=-1, alpha=self._recipe.sampling)
-        return list(_encoded(sample, self._texts, self._recipe.longest))
+        sentencepiece.set_random_generator_seed(self._recipe.seed * 100_003 + epoch)
+        # sentencepiece reads the seed when a thread draws its first number, and never again.
+        with ThreadPoolExecutor(1) as fresh_thread:
+            return fresh_thread.submit(lambda: list(_encoded(sample, self._texts, self._recipe.longest))).result()
 
 
 def _encoded(encode: Callable[[str], list[int]], pairs: Iterable[tuple[str, str]], longest: int) -> Iterator[Pair]:

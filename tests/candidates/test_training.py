@@ -148,7 +148,7 @@ def test_the_exported_model_scores_as_the_network_does(tmp_path: Path) -> None:
     from candidates.training.export import write_translator
     from candidates.training.loop import train
 
-    model = train(recipe(2), PAIRS, PAIRS[:9], tmp_path / "work", every=2)
+    model = train(recipe(steps=2), PAIRS, PAIRS[:9], tmp_path / "work", every=2)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "work" / "sentencepiece.model"))
     for quantization, tolerance in (("float32", 1e-4), ("int8", 0.3)):
