@@ -30,7 +30,7 @@ from benchmarks.support.teacher import Agreement, Embedder
 from candidates.generation import Settings
 from candidates.lists import Candidate, CandidateList
 from mbr import decode
-from mbr.cli.resolve import BUNDLED_PRIOR
+from mbr.cli.decode.resolve import BUNDLED_PRIOR
 from mbr.decide import list_prior
 from mbr.utilities.chrf import ChrF
 from pear.checkpoint import load_checkpoint

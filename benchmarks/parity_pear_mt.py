@@ -24,10 +24,10 @@ import pear
 from benchmarks.support.headlines import headline
 from benchmarks.support.peers import ask_pear_mt
 from benchmarks.support.places import ROOT, WORK
-from benchmarks.support.random_pear import CORPUS, write_random_released
 from pear.agreement import PROBES, Triple
 from pear.checkpoint import load_checkpoint, save_released
 from pear.shipped import DEFAULT
+from tests.support.random_pear import CORPUS, write_random_released
 
 TOLERANCE = 1e-4
 GOLDEN = ROOT / "tests" / "data" / "pear_mt_golden.json"

@@ -29,7 +29,7 @@ from typing import IO
 from benchmarks.support.headlines import MARK
 from benchmarks.support.peers import PEERS, environment, version
 from benchmarks.support.places import DATA, ROOT, TATOEBA, WMT23
-from candidates.text import atomic_output
+from candidates.common.text import atomic_output
 
 PACKAGES = ("mbr-decode", "torch", "transformers", "numpy", "ctranslate2", "sacrebleu", "scipy")
 LONG = 40  # lines of a table that the page folds

@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.support.headlines import headline, spread
 from benchmarks.support.peers import ask_pear_mt, ask_worker
 from benchmarks.support.places import WORK
-from benchmarks.support.random_pear import CORPUS, write_random_released
+from tests.support.random_pear import CORPUS, write_random_released
 
 MODELS: dict[str, dict[str, int]] = {
     "2 layers x 64": {"layers": 2, "hidden": 64, "heads": 2},

@@ -33,13 +33,13 @@ from benchmarks.speed_pear import candidate_lists
 from benchmarks.support.headlines import headline, spread
 from benchmarks.support.peers import ask_pear_mt, ask_worker
 from benchmarks.support.places import TATOEBA, WORK
-from benchmarks.support.random_pear import write_random_released
 from benchmarks.support.tatoeba import parts, references
 from benchmarks.support.teacher import Embedder, agreement
 from candidates.generation import Settings, open_generator
 from candidates.lists import CandidateList
 from pear.checkpoint import load_checkpoint, save_released
 from pear.shipped import DEFAULT, SHIPPED
+from tests.support.random_pear import write_random_released
 
 FOLDER = WORK / "speed-strategies"
 PORTIONS = 3
@@ -69,7 +69,7 @@ def our_choices(model: Path, lists: list[tuple[str, list[str]]]) -> list[dict[st
         "".join(json.dumps({"source": s, "candidates": [{"text": t} for t in texts]}) + "\n" for s, texts in lists),
         encoding="utf-8",
     )
-    program = "import sys; from candidates.launch import start; sys.exit(start('mbr-decode'))"
+    program = "import sys; from candidates.command.launch import start; sys.exit(start('mbr-decode'))"
     words = [
         "--utility",
         "pear",

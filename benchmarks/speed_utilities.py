@@ -116,7 +116,7 @@ def samples(count: int, distinct: int, drawn: int, words: range) -> list[tuple[s
 def checkpoint() -> Path:
     root = FOLDER / "comet-12x384"
     if not (root / "hparams.yaml").exists():
-        from benchmarks.support.random_comet import write_random_comet
+        from tests.support.random_comet import write_random_comet
 
         write_random_comet(root, **CHECKPOINT)
     return root

@@ -41,7 +41,7 @@ from benchmarks.support import peer_strategies as peers
 from benchmarks.support.headlines import headline
 from benchmarks.support.places import WORK
 from benchmarks.support.replay import regret, replay, segment_of, structured, truth
-from mbr.cli.resolve import BUNDLED_PRIOR
+from mbr.cli.decode.resolve import BUNDLED_PRIOR
 from mbr.decide import list_prior
 from mbr.matrix import Relation
 from mbr.strategies import get_strategy

@@ -22,7 +22,7 @@ from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.support.replay import replay, segment_of
 from benchmarks.support.tatoeba import references
 from benchmarks.support.teacher import Embedder, agreement
-from mbr.cli.resolve import BUNDLED_PRIOR
+from mbr.cli.decode.resolve import BUNDLED_PRIOR
 from mbr.decide import list_prior
 from mbr.strategies import Strategy, get_strategy
 

@@ -1,7 +1,7 @@
 """The training of the bundled translation models: English-German, and German-English for the reverse term.
 
-    nice -n 19 python -m benchmarks.train_bundled_mt en-de --threads 1 &
-    nice -n 19 python -m benchmarks.train_bundled_mt de-en --threads 1 &
+    python -m benchmarks.train_bundled_mt en-de
+    nice -n 19 python -m benchmarks.train_bundled_mt de-en --threads 1
 
 Makes the files in candidates/bundled. Goes on from its last checkpoint when started again, and writes the model to
 `benchmarks/work/en-de/model` at the end; `benchmarks.candidates --model benchmarks/work/en-de/model` measures it. Both

@@ -6,11 +6,11 @@
 ...         print(item.source, len(item))
 """
 
-from candidates.errors import MbrError
-from candidates.files import BadRecord, Record, read_lists
+from candidates.common.errors import MbrError
+from candidates.formats.files import BadRecord, Record, read_lists
+from candidates.formats.writing import write_lists
 from candidates.generation import Generator, Settings, open_generator
-from candidates.lists import Candidate, CandidateList
-from candidates.writing import write_lists
+from candidates.lists import Candidate, CandidateList, Origin
 
 __all__ = [
     "BadRecord",
@@ -18,6 +18,7 @@ __all__ = [
     "CandidateList",
     "Generator",
     "MbrError",
+    "Origin",
     "Record",
     "Settings",
     "open_generator",

@@ -11,12 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from candidates.config import finished_with, save_config, with_config
-from candidates.console import Console, Parser, add_message_options
-from candidates.errors import InputError, UsageError
-from candidates.files import BadRecord
+from candidates.command.config import finished_with, save_config, with_config
+from candidates.command.console import Console, Parser, add_message_options
+from candidates.common.errors import InputError, UsageError
+from candidates.formats.files import BadRecord
+from candidates.formats.writing import OUTPUT_FORMATS, header, render_failure, render_list
 from candidates.options import add_generation_options, generator_of
-from candidates.writing import OUTPUT_FORMATS, header, render_failure, render_list
 
 if TYPE_CHECKING:
     from candidates.generation import Generator
@@ -77,7 +77,7 @@ def command(argv: Sequence[str] | None = None) -> int:
 
 def read_sources(path: str) -> Iterator[str]:
     """Source sentences, one a line, streaming."""
-    from candidates.text import lines
+    from candidates.common.text import lines
 
     return (text for _, text in lines(path))
 
@@ -100,7 +100,7 @@ def show_cut_off(generator: Generator, console: Console) -> None:
 def _generate(generator: Generator, options: argparse.Namespace, output: Path | None, console: Console) -> int:
     from tqdm import tqdm
 
-    from candidates.sink import Sink
+    from candidates.command.sink import Sink
 
     settings = generator.described()
     nbest = generator.settings.nbest
@@ -151,7 +151,7 @@ def _signature(settings: dict[str, object]) -> str:
 
 
 def _format_of(output: str | None) -> str:
-    from candidates.files import guess_format
+    from candidates.formats.files import guess_format
 
     try:
         return guess_format(output or "-")
@@ -160,7 +160,7 @@ def _format_of(output: str | None) -> str:
 
 
 def _convert(options: argparse.Namespace, console: Console) -> int:
-    from candidates.convert import QUANTIZATIONS, convert
+    from candidates.backends.convert import QUANTIZATIONS, convert
 
     quantization = options.translator_compute_type or "int8"
     if quantization not in QUANTIZATIONS:

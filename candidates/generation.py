@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from candidates.closing import Closing
-from candidates.errors import ModelError, UsageError
-from candidates.files import Record
+from candidates.common.closing import Closing
+from candidates.common.errors import ModelError, UsageError
+from candidates.formats.files import Record
 from candidates.lists import Candidate, CandidateList
 
 Method = Literal["beam", "sample", "epsilon"]
@@ -196,15 +196,15 @@ def blank(source: str, id: int, nbest: int) -> CandidateList:
 
 def _backend(name: str) -> Any:
     if name == "ct2":
-        from candidates.ct2 import Ct2Generator
+        from candidates.backends.ct2 import Ct2Generator
 
         return Ct2Generator
     if name == "hf":
-        from candidates.hf import HfGenerator
+        from candidates.backends.hf import HfGenerator
 
         return HfGenerator
     if name == "openai":
-        from candidates.llm import ServerGenerator
+        from candidates.backends.openai import ServerGenerator
 
         return ServerGenerator
     raise UsageError(f"back-end {name!r} is unknown; expected one of {', '.join(BACKENDS)}")

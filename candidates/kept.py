@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from candidates.files import BadRecord
+from candidates.command.sink import Sink
+from candidates.common.text import atomic_output, disk_errors
+from candidates.formats.files import BadRecord
+from candidates.formats.writing import render_failure, render_list
 from candidates.generation import Generator
-from candidates.sink import Sink
-from candidates.text import atomic_output, disk_errors
-from candidates.writing import render_failure, render_list
 
 MOST_NOTICES = 20  # kept
 

@@ -11,10 +11,11 @@ string is a legitimate candidate; a list without any candidate is not a list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 
 LARGEST = 2**53  # beyond it a float cannot count
 
@@ -28,6 +29,36 @@ class Candidate:
     count: int = 1
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where candidates come from: the translation model with its revision, the method, and every other setting.
+
+    It is what decides how the candidates are best compared, so it stays with them in memory and in JSONL files.
+
+    >>> Origin.of({"model": "en-de@1a2b", "method": "beam", "nbest": 100}).translator
+    'en-de@1a2b'
+    """
+
+    settings: tuple[tuple[str, str | int | float | bool], ...]
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Origin:
+        for name, value in settings.items():
+            if not isinstance(name, str) or not isinstance(value, (str, int, float)):
+                raise InputError(f"origin: {name!r} is {value!r:.40}; expected texts, numbers, true or false")
+        return cls(tuple(settings.items()))
+
+    @property
+    def translator(self) -> str:
+        """Name and revision of the translation model; empty where it is not known."""
+        return str(dict(self.settings).get("model", ""))
+
+    @property
+    def method(self) -> str:
+        """beam, sample or epsilon; empty where it is not known."""
+        return str(dict(self.settings).get("method", ""))
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateList:
     """Unique candidate texts of one source, in first-seen order. Build it with `CandidateList.of`."""
@@ -39,6 +70,7 @@ class CandidateList:
     positions: tuple[tuple[int, ...], ...]
     logprobs: tuple[float | None, ...] | None = None
     references: tuple[str, ...] = ()
+    origin: Origin | None = None
 
     @classmethod
     def of(
@@ -48,6 +80,7 @@ class CandidateList:
         *,
         id: str | int = 0,
         references: Iterable[str] = (),
+        origin: Origin | None = None,
     ) -> CandidateList:
         """Merge equal texts. A text seen with several log-probabilities keeps the largest.
 
@@ -85,6 +118,7 @@ class CandidateList:
             positions=tuple(map(tuple, positions)),
             logprobs=None if all(value is None for value in logprobs) else tuple(logprobs),
             references=references,
+            origin=origin,
         )
 
     def __len__(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from candidates.generation import (
     BACKENDS,
     DEFAULT_MODEL,

@@ -14,10 +14,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from candidates.owner import check_owners
+from candidates.command.owner import check_owners
+from candidates.common.version import __version__
 
 if TYPE_CHECKING:
     from mbr.api import decode, get_prefilter, rerank, utility_matrix
@@ -62,11 +62,6 @@ __all__ = [
 
 
 check_owners()
-
-try:
-    __version__ = version("mbr-decode")
-except PackageNotFoundError:
-    __version__ = "0+unknown"
 
 
 def __getattr__(name: str) -> Any:

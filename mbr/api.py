@@ -13,12 +13,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from candidates.errors import InputError, MbrError, ModelError, UsageError
-from candidates.files import BadRecord, Record
+from candidates.common.errors import InputError, MbrError, ModelError, UsageError
+from candidates.formats.files import BadRecord, Record
 from candidates.lists import Candidate, CandidateList
+from mbr.cache.scores import Memory
 from mbr.decide import Decision, SelfRule, Weights, list_prior
 from mbr.matrix import UtilityMatrix
-from mbr.memory import Memory
 from mbr.pipeline import Decoder, OnError
 from mbr.prefilter import Prefilter, Scores, parse_prefilter
 from mbr.strategies import get_strategy
@@ -104,7 +104,7 @@ def get_prefilter(
     """`chrf:30`: keep the 30 best of each list by chrF-MBR; `logprob:50`: by log-probability per word.
 
     Any utility will do, with its own strategy; `utility` is the one named, if it is made already. The rules are those
-    of the decision that follows. `memory` knows scores of before (`mbr.memory`).
+    of the decision that follows. `memory` knows scores of before (`mbr.cache.scores`).
     """
     name, keep = parse_prefilter(text)
     if name == "logprob" and utility is None:

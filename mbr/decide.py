@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 from candidates.lists import CandidateList
 from mbr.markup import table
 from mbr.matrix import UtilityMatrix

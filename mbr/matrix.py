@@ -19,8 +19,8 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import InputError
-from candidates.text import atomic_output
+from candidates.common.errors import InputError
+from candidates.common.text import atomic_output
 from mbr.markup import heat_map
 
 Relation = Literal["none", "symmetric", "antisymmetric"]

@@ -21,9 +21,11 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import InputError, MbrError, ModelError, UsageError
-from candidates.files import BadRecord, Record
+from candidates.common.errors import InputError, MbrError, ModelError, UsageError
+from candidates.common.version import __version__
+from candidates.formats.files import BadRecord, Record
 from candidates.lists import CandidateList
+from mbr.cache.scores import Memory
 from mbr.decide import (
     SELF_RULES,
     WEIGHTS,
@@ -37,7 +39,6 @@ from mbr.decide import (
     rank,
 )
 from mbr.matrix import UtilityMatrix
-from mbr.memory import Memory
 from mbr.pool import Talk, hold
 from mbr.prefilter import Prefilter
 from mbr.signature import Signature
@@ -89,7 +90,7 @@ class Decoder:
     prefilter: Prefilter | None = None
     # Passes for all lists together, spent where the regret to expect is largest; all lists are then one window.
     budget_total: int | None = None
-    # What knows scores of before, and is told those of now (`mbr.memory`, `mbr.scorelog`).
+    # What knows scores of before, and is told those of now (`mbr.cache.scores`, `mbr.cache.log`).
     memory: Memory | None = None
     # A reason why a list cannot be used, or None; for checks that belong to the caller's output.
     check: Callable[[CandidateList], str | None] = lambda item: None
@@ -110,8 +111,6 @@ class Decoder:
         self.strategy.check_fit(self.utility.name, self.utility)
 
     def signature(self, nbest: int | None = None) -> Signature:
-        from mbr import __version__
-
         return Signature(
             {
                 "utility": self.utility.name,

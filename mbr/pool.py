@@ -13,9 +13,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import MbrError, ModelError, UsageError
+from candidates.common.errors import MbrError, ModelError, UsageError
 from candidates.lists import CandidateList
-from mbr.memory import Memory
+from mbr.cache.scores import Memory
 from mbr.strategies import Ask, AskEach, Conversation, Enough, Outcome
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility
 from mbr.utilities.means import LeftOutMean

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import MbrError, UsageError
+from candidates.common.errors import MbrError, UsageError
 from candidates.lists import CandidateList
 
 Scores = NDArray[np.float64]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 
 HEAD = "MBR"
 

@@ -11,10 +11,10 @@ torch and transformers are imported when a model is first touched, not before.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from candidates.owner import check_owners
+from candidates.command.owner import check_owners
+from candidates.common.version import __version__
 
 if TYPE_CHECKING:
     from pear.api import (
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
     from pear.single import Single
 
 check_owners()
-
-try:
-    __version__ = version("mbr-decode")
-except PackageNotFoundError:
-    __version__ = "0+unknown"
 
 _HOMES = {
     "Resume": "pear.resume",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import ModelError
+from candidates.common.errors import ModelError
 
 Triple = tuple[str, str, str]
 

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 import torch
 
-from candidates.errors import InputError, UsageError
+from candidates.common.errors import InputError, UsageError
 from pear.backends import resolve_devices
-from pear.batches import default_batch_tokens
 from pear.checkpoint import Checkpoint, load_checkpoint
 from pear.engine import Engine
-from pear.hub import fetch
+from pear.runtime.batches import default_batch_tokens
+from pear.runtime.hub import fetch
 
 Mode = Literal["single", "both"]
 Scores = list[float] | dict[str, list[float]]

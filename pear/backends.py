@@ -23,8 +23,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from candidates.cache import cache_folder
-from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
+from candidates.common.cache import cache_folder
+from candidates.common.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
 from pear.model import PearNetwork
 from pear.serialize import Batch
 

@@ -5,7 +5,7 @@
 | ours | `config.json` (the encoder's configuration plus a `pear` section), `model.safetensors`, tokenizer files, `README.md` |
 | released | `checkpoints/model.ckpt` (Lightning) and `hparams.yaml`; the encoder's configuration and tokenizer are looked up by the hyper-parameter `pretrained_model` |
 
-Loading is safe: safetensors, or torch's restricted unpickler with a few harmless types (pear/lightning.py). A file that needs
+Loading is safe: safetensors, or torch's restricted unpickler with a few harmless types (pear/runtime/lightning.py). A file that needs
 more than that could run any program while it loads; it is refused, never silently trusted.
 """  # noqa: E501
 
@@ -19,11 +19,11 @@ from typing import Any
 import torch
 import yaml
 
-from candidates.errors import InputError, MbrError, ModelError
-from pear.hub import ALIASES, locate
-from pear.lightning import checkpoint_file, read_released, root_of
+from candidates.common.errors import InputError, MbrError, ModelError
 from pear.model import HeadConfig, PearNetwork, build_network
-from pear.parts import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
+from pear.runtime.encoders import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
+from pear.runtime.hub import ALIASES, locate
+from pear.runtime.lightning import checkpoint_file, read_released, root_of
 
 FORMAT_VERSION = 1
 CONVERT = "convert it once: pear-convert --allow-pickle"

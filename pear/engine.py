@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.closing import Closing
-from candidates.errors import UsageError
+from candidates.common.closing import Closing
+from candidates.common.errors import UsageError
 from pear.agreement import PROBES, Agreement
 from pear.backends import (
     Backend,
@@ -27,8 +27,8 @@ from pear.backends import (
     replicas,
     resolve_devices,
 )
-from pear.batches import ACTIVATIONS_PER_TOKEN, default_batch_tokens, run_batches
 from pear.model import PearNetwork
+from pear.runtime.batches import ACTIVATIONS_PER_TOKEN, default_batch_tokens, run_batches
 from pear.serialize import Ints, Layout, TokenStore, lay_out, share_budget
 
 Row = tuple[str, ...]

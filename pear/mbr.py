@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from pear.api import Metric
 
 

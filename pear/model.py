@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from candidates.errors import ModelError
+from candidates.common.errors import ModelError
 
 ACTIVATIONS = {
     "gelu": nn.GELU,

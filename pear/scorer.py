@@ -12,8 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from candidates.closing import Closing
-from candidates.errors import ModelError
+from candidates.common.closing import Closing
+from candidates.common.errors import ModelError
 
 if TYPE_CHECKING:
     from pear.engine import Engine

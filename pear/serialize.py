@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import ModelError
+from candidates.common.errors import ModelError
 
 Ints = NDArray[np.int64]
 

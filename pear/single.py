@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from pear.scorer import Scorer
 
 

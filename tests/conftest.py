@@ -34,7 +34,7 @@ def quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def released(tmp_path_factory: pytest.TempPathFactory, quiet_machine: None) -> Path:
     """A random XLM-R PEAR in the layout of the released checkpoints."""
-    from benchmarks.support.random_pear import write_random_released
+    from tests.support.random_pear import write_random_released
 
     root = tmp_path_factory.mktemp("released") / "xlm-roberta"
     write_random_released(root)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from candidates.launch import COMMANDS
+from candidates.command.launch import COMMANDS
 from tests.conftest import ROOT
 
 # What each package may import of ours. Inside mbr, earlier may not import later.
@@ -24,15 +24,13 @@ MAY_IMPORT = {
 MBR_LAYERS = [
     "drawing",
     "markup",
-    "store",
     "matrix",
     "signature",
     "decide",
     "metrics",
     "utilities",
     "strategies",
-    "memory",
-    "scorelog",
+    "cache",
     "pool",
     "prefilter",
     "pipeline",
@@ -87,7 +85,7 @@ HEAVY = ("torch", "transformers", "ctranslate2", "comet", "sacrebleu", "huggingf
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_loads_nothing_heavy(command: str) -> None:
     program = (
-        "import sys\nfrom candidates.launch import start\nsys.argv = ['x', '--help']\n"
+        "import sys\nfrom candidates.command.launch import start\nsys.argv = ['x', '--help']\n"
         f"try:\n    start({command!r})\nfinally:\n"
         f"    sys.stderr.write(','.join(name for name in {HEAVY!r} if name in sys.modules))"
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Run
-from tests.pear.tiny import tiny_model
+from tests.support.tiny import tiny_model
 
 SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
 
@@ -71,8 +71,8 @@ def test_the_python_of_the_readme_gives_what_it_says() -> None:
 
 
 def test_the_readmes_comparison_is_one_that_a_clean_clone_can_make() -> None:
-    from mbr.cli.compare import parser
-    from mbr.cli.compare_settings import judges_of, settings_of
+    from mbr.cli.compare.command import parser
+    from mbr.cli.compare.settings import judges_of, settings_of
 
     (command,) = re.findall(r"\.venv/bin/mbr-compare (.*?)```", page("README.md"), re.DOTALL)
     options = parser().parse_args(command.replace("\\\n", "").split())

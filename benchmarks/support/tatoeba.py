@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from candidates.common.text import atomic_output
 from candidates.generation import BUNDLED, Settings, open_generator
 from candidates.lists import CandidateList
-from candidates.text import atomic_output
 from candidates.training.split import Part, read_pairs
 
 # Of the unseen sources, in an order of their own: lists to develop with, lists to learn from; the rest is held out.

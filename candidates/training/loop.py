@@ -26,8 +26,8 @@ import sentencepiece
 import torch
 from torch.nn import functional
 
-from candidates.errors import InputError, UsageError
-from candidates.text import atomic_output
+from candidates.common.errors import InputError, UsageError
+from candidates.common.text import atomic_output
 from candidates.training.muon import Muon
 from candidates.training.network import Sizes, Translator
 

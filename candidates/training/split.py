@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
-from candidates.errors import InputError
-from candidates.text import lines
+from candidates.common.errors import InputError
+from candidates.common.text import lines
 
 Part = Literal["test", "dev", "unseen", "train"]
 PARTS: tuple[Part, ...] = get_args(Part)

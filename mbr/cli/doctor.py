@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from candidates.console import Parser, add_message_options
-from candidates.owner import RIVALS, owner_problem
+from candidates.command.console import Parser, add_message_options
+from candidates.command.owner import RIVALS, owner_problem
 
 QUICK_START = """\
 quick start:
@@ -109,7 +109,7 @@ def _memory() -> str:
 
 
 def _caches() -> list[tuple[str, str]]:
-    from candidates.cache import cache_folder
+    from candidates.common.cache import cache_folder
 
     try:
         from huggingface_hub import constants
@@ -138,7 +138,7 @@ def _file(path: Path) -> str:
 
 
 def _utilities(problems: list[str]) -> list[tuple[str, str]]:
-    from candidates.errors import MbrError
+    from candidates.common.errors import MbrError
     from mbr.utilities import utility_class, utility_names
 
     rows = []

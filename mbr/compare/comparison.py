@@ -9,18 +9,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from candidates.errors import InputError, UsageError
-from candidates.files import BadRecord, Record
+from candidates.common.errors import InputError, UsageError
+from candidates.formats.files import BadRecord, Record
 from candidates.lists import CandidateList
+from mbr.cache.judgements import Cache
+from mbr.cache.scores import ScoreStore
 from mbr.compare.agreement import Agreement, agreement
 from mbr.compare.deciding import Decided, Rules, Run, Tell
 from mbr.compare.rows import first_choices, likeliest_choices, oracle_choices, random_choices
 from mbr.compare.settings import Setting
 from mbr.compare.study import Study
 from mbr.evaluate import Evaluation, JudgeSpec, evaluate, parse_judges
-from mbr.evaluate.cache import Cache
 from mbr.evaluate.evaluation import check_judges, exit_code_of, reason_of
-from mbr.memory import ScoreStore
 
 Kind = Literal["first", "random", "setting", "quality", "oracle"]
 First = Literal["first candidate", "beam best", "most likely"]
@@ -136,7 +136,7 @@ def compare(
     `references` holds sets parallel to the records; without them those that the lists hold are taken. `oracle` names
     the judge that finds the best candidate of each list by the references, `first` what the first row is called and
     how it chooses. `study`: of so many lists all pairs are scored, for heat maps and regret against passes. `scores` is
-    a file where scores are kept (`mbr.memory`), `judgements` the judges' cache.
+    a file where scores are kept (`mbr.cache.scores`), `judgements` the judges' cache.
     """
     rules = rules or Rules()
     named = iter(parse_judges([judge for judge in judges if isinstance(judge, str)]))

@@ -12,14 +12,14 @@ from itertools import groupby
 from time import process_time
 from typing import Any
 
-from candidates.errors import ModelError
+from candidates.common.errors import ModelError
 from candidates.lists import CandidateList
 from mbr.api import get_prefilter
+from mbr.cache.scores import Ledger, ScoreStore
 from mbr.compare.settings import Setting
 from mbr.compare.study import Study, study
 from mbr.decide import Decision, SelfRule, Weights
 from mbr.evaluate.evaluation import reason_of
-from mbr.memory import Ledger, ScoreStore
 from mbr.pipeline import Decoder
 from mbr.prefilter import Prefilter, parse_prefilter
 from mbr.signature import Signature

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from candidates.common.version import __version__
 from mbr.compare.comparison import Comparison, Row
 from mbr.compare.study import Study
 from mbr.compare.summary import summary
@@ -14,8 +15,6 @@ from mbr.evaluate.evaluation import reason_of
 
 
 def as_json(done: Comparison) -> dict[str, Any]:
-    from mbr import __version__
-
     evaluation, agreement = done.evaluation, done.agreement
     document: dict[str, Any] = plain(
         {

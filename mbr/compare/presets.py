@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 
 
 @dataclass(frozen=True)

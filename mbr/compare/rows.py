@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from candidates.lists import CandidateList
-from mbr.evaluate.cache import Cache, judged_rows
+from mbr.cache.judgements import Cache
 from mbr.evaluate.judges import JudgeSpec
+from mbr.evaluate.judging import judged_rows
 
 
 def first_choices(lists: Sequence[CandidateList]) -> list[int]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from candidates.errors import UsageError
-from candidates.text import printable
+from candidates.common.errors import UsageError
+from candidates.common.text import printable
 from mbr.decide import WEIGHTS, Weights
 from mbr.prefilter import parse_prefilter
 from mbr.strategies import STRATEGIES, Strategy, get_strategy

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from candidates.errors import InputError, MbrError, ResourceError, UsageError
-from mbr.evaluate.cache import Cache, judged_rows
+from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
+from mbr.cache.judgements import Cache
 from mbr.evaluate.checks import Checks, check_outputs
 from mbr.evaluate.judges import WITHOUT_REFERENCES, Flags, Floats, Judge, JudgeSpec, parse_judges
+from mbr.evaluate.judging import judged_rows
 from mbr.evaluate.statistics import bootstrap_scores, compare, interval
 
 LEVEL = 0.05
@@ -114,7 +115,7 @@ def evaluate(
 
     `references` holds sets of references, each parallel to the outputs. `chosen_by` names the utility that chose a
     system's outputs, and that of a first stage before it. `options` are those of neural metrics
-    (`mbr.metrics.ModelOptions`). `tell` hears notes, `tell_failure` at once what is wrong with a judge.
+    (`pear.runtime.options`). `tell` hears notes, `tell_failure` at once what is wrong with a judge.
     """
     given = [list(one) for one in references or []]
     named = iter(parse_judges([judge for judge in judges if isinstance(judge, str)]))

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.closing import Closing
-from candidates.errors import UsageError
+from candidates.common.closing import Closing
+from candidates.common.errors import UsageError
 
 if TYPE_CHECKING:
-    from mbr.evaluate.cache import Cache
+    from mbr.cache.judgements import Cache
 
 Row = tuple[str, ...]
 Floats = NDArray[np.float64]

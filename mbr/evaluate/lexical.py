@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from candidates.errors import EnvironmentProblem, UsageError
+from candidates.common.errors import EnvironmentProblem, UsageError
 from mbr.evaluate.judges import Floats, Judge, Judged, Row
 from mbr.utilities.ngrams import word_ids
 from mbr.utilities.ter import edit_counts

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from candidates.errors import ModelError
-from mbr.evaluate.cache import Cache
+from candidates.common.errors import ModelError
+from candidates.common.version import __version__
+from mbr.cache.judgements import Cache
+from mbr.cache.store import key_of
 from mbr.evaluate.judges import Floats, Judge, Judged, Row
 from mbr.metrics.base import Metric
-from mbr.store import key_of
 
 
 class NeuralJudge(Judge):
@@ -51,8 +52,6 @@ class NeuralJudge(Judge):
         return self._loaded
 
     def _described(self) -> tuple[str, str, str]:
-        from mbr import __version__
-
         return self._name, "source+hypothesis+reference" if self._texts == 3 else "source+hypothesis", __version__
 
     def _identify(self) -> str:

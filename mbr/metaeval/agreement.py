@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from candidates.errors import InputError, UsageError
+from candidates.common.errors import InputError, UsageError
 from mbr.metaeval.permutations import Progress
 from mbr.metaeval.sanity import sanity_rows
 from mbr.metaeval.significance import Comparison, combine, compare_metrics

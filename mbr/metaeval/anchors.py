@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from mbr.metaeval.agreement import AVERAGE, meta_evaluate
 from mbr.metaeval.values import Scores, ScoreSet
 

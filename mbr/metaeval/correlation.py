@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from mbr.drawing import heat_map
 from mbr.metaeval.statistics import Gold, centre
 from mbr.metaeval.values import Floats, Scores, ScoreSet, check_metric

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from candidates.errors import InputError, UsageError
-from candidates.text import lines
+from candidates.common.errors import InputError, UsageError
+from candidates.common.text import lines
 from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts, check_metric, score_of
 from pear.data.folders import EvalFolder, is_test_set
 

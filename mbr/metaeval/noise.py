@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from candidates.errors import InputError, UsageError
+from candidates.common.errors import InputError, UsageError
 from mbr.drawing import Panel, line_panels
 from mbr.metaeval.statistics import LABELS, Gold, measure
 from mbr.metaeval.values import Floats, Scores

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 from mbr.metaeval.statistics import Gold, measure
 from mbr.metaeval.values import Floats, Scores, ScoreSet
 from pear.data.folders import EvalFolder

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from candidates.errors import InputError, UsageError
+from candidates.common.errors import InputError, UsageError
 from mbr.metaeval.agreement import Table, meta_evaluate
 from mbr.metaeval.values import ScoreSet
 

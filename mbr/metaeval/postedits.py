@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from candidates.errors import InputError
-from candidates.text import lines
+from candidates.common.errors import InputError
+from candidates.common.text import lines
 from pear.data.tables import is_archive, member, table_lines
 
 # (sources, references, candidates) -> scores

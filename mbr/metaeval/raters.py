@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from candidates.errors import InputError, UsageError
+from candidates.common.errors import InputError, UsageError
 from mbr.metaeval.values import Floats, Scores, ScoreSet
 from pear.data.judgments import Judgment
 

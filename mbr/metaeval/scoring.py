@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from candidates.errors import MbrError, ModelError, UsageError
+from candidates.common.errors import MbrError, ModelError, UsageError
+from mbr.cache.judgements import Cache
 from mbr.evaluate import JudgeSpec, evaluate, judge_names, parse_judges
-from mbr.evaluate.cache import Cache
 from mbr.evaluate.judges import LEXICAL
 from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility, get_utility, utility_names

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from candidates.errors import InputError, UsageError
-from candidates.text import lines
+from candidates.common.errors import InputError, UsageError
+from candidates.common.text import lines
 from mbr.metaeval.values import Floats, Scores, ScoreSet, score_of
 from pear.data.jsonl import json_records
 from pear.data.tables import tsv_rows

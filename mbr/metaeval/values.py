@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import InputError, UsageError
-from candidates.text import printable
+from candidates.common.errors import InputError, UsageError
+from candidates.common.text import printable
 from pear.data.record import finite
 
 Floats = NDArray[np.float64]

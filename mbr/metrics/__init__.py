@@ -10,8 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from candidates.errors import UsageError
-from mbr.metrics.base import Metric, ModelOptions, Row
+from candidates.common.errors import UsageError
+from mbr.metrics.base import Metric, Row
 
 CLASSES = {
     "comet": "mbr.metrics.comet:Comet",
@@ -22,7 +22,7 @@ CLASSES = {
     "embedding": "mbr.metrics.embedding:Embedding",
 }
 
-__all__ = ["Metric", "ModelOptions", "Row", "get_metric", "metric_class", "metric_names"]
+__all__ = ["Metric", "Row", "get_metric", "metric_class", "metric_names"]
 
 
 def metric_names() -> list[str]:

@@ -11,34 +11,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.closing import Closing
-from candidates.errors import UsageError
+from candidates.common.closing import Closing
+from candidates.common.errors import UsageError
 
 if TYPE_CHECKING:
     from mbr.metrics.released import Found
-    from mbr.metrics.runner import Runner
+    from pear.runtime.runner import Runner
 
 Row = tuple[str, ...]
-
-
-class ModelOptions(TypedDict, total=False):
-    """Options of every metric that is a network: where its files are and how it runs."""
-
-    model: str | Path | None  # a folder, a file, a hub name; None is the metric's default
-    revision: str | None
-    encoder: str | Path | None  # its configuration and tokenizer, where the name the checkpoint gives leads nowhere
-    cache_dir: str | Path | None
-    offline: bool
-    device: str
-    dtype: str
-    batch_tokens: int | None
-    threads: int
 
 
 class Metric(Closing, ABC):
@@ -103,7 +88,7 @@ class Metric(Closing, ABC):
 
 
 class NeuralMetric(Metric):
-    """A metric that is a network on a `mbr.metrics.runner.Runner`; its constructor calls `_hold` once it is loaded."""
+    """A metric that is a network on a `pear.runtime.runner.Runner`; its constructor calls `_hold` once it is loaded."""
 
     default: ClassVar[str]  # the release that is meant where no model is named
 

@@ -15,7 +15,8 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from mbr.metrics.base import ModelOptions, NeuralMetric, Row
+from mbr.metrics.base import NeuralMetric, Row
+from pear.runtime.options import ModelOptions
 
 Ints = NDArray[np.int64]
 
@@ -31,7 +32,7 @@ class Bleurt(NeuralMetric):
 
     def __init__(self, **options: Unpack[ModelOptions]) -> None:
         from mbr.metrics.bleurt_network import load_bleurt
-        from mbr.metrics.runner import Runner, running
+        from pear.runtime.runner import Runner, running
         from pear.serialize import TokenStore
 
         checkpoint = load_bleurt(self.default, options)

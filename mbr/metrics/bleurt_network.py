@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from candidates.errors import ModelError
-from mbr.metrics.base import ModelOptions
+from candidates.common.errors import ModelError
 from mbr.metrics.released import Found, find_model
-from mbr.metrics.weights import read_config, read_weights, tokenizer_folder
-from pear.parts import fill_weights, fingerprint, make_buffers
+from pear.runtime.encoders import fill_weights, fingerprint, make_buffers
+from pear.runtime.options import ModelOptions
+from pear.runtime.weights import read_config, read_weights, tokenizer_folder
 from pear.serialize import Layout
 
 # The same file, as bleurt-pytorch, RemBERT and the original program call it.

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import ModelError
-from mbr.metrics.base import ModelOptions, NeuralMetric, Row
+from candidates.common.errors import ModelError
+from mbr.metrics.base import NeuralMetric, Row
+from pear.runtime.options import ModelOptions
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +40,7 @@ class Comet(NeuralMetric):
 
     def __init__(self, **options: Unpack[ModelOptions]) -> None:
         from mbr.metrics.comet_network import load_comet
-        from mbr.metrics.runner import Runner, running
+        from pear.runtime.runner import Runner, running
         from pear.serialize import TokenStore
 
         checkpoint = load_comet(self.name, {"regression_metric": 6}, self.default, **options)
@@ -64,7 +65,7 @@ class Comet(NeuralMetric):
         places = np.array([[distinct[text] for text in row] for row in rows])
         scores = np.empty(len(rows), np.float32)
 
-        from pear.batches import in_chunks
+        from pear.runtime.batches import in_chunks
 
         def work(left: int, right: int) -> None:
             source, mt, reference = (vectors[column] for column in places[left:right].T)
@@ -77,7 +78,7 @@ class Comet(NeuralMetric):
         """Vectors [texts, hidden], on the first device; each distinct text is encoded once."""
         import torch
 
-        from mbr.metrics.runner import padded
+        from pear.runtime.runner import padded
 
         distinct = list(dict.fromkeys(texts))
         numbers = self._store.number(distinct)
@@ -116,7 +117,7 @@ class Comet(NeuralMetric):
         """Scores [hypotheses, references] of all pairs of vectors; without references, of the hypotheses themselves."""
         import torch
 
-        from pear.batches import in_chunks
+        from pear.runtime.batches import in_chunks
 
         with torch.inference_mode():
             first, *rest = self._runner.network.estimator.ff

@@ -3,7 +3,7 @@
 All of them are an encoder, a learned mixture of its layers, and a feed-forward estimator; XCOMET also tags each token
 with the severity of an error. The checkpoint is `checkpoints/model.ckpt` with `hparams.yaml` beside it, as
 unbabel-comet writes them; it is read here without that library, which not every environment can install. The encoder's
-configuration and tokenizer are a folder or a hub repository (`pear.parts.locate_encoder`).
+configuration and tokenizer are a folder or a hub repository (`pear.runtime.encoders.locate_encoder`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from candidates.errors import MbrError, ModelError
-from mbr.metrics.base import ModelOptions
+from candidates.common.errors import MbrError, ModelError
 from mbr.metrics.released import Found, find_model
-from pear.lightning import checkpoint_file, read_hparams, read_released, root_of
-from pear.parts import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
+from pear.runtime.encoders import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
+from pear.runtime.lightning import checkpoint_file, read_hparams, read_released, root_of
+from pear.runtime.options import ModelOptions
 
 # Encoder names in hyper-parameters, the transformers types they stand for, and their tokenizers. MiniLM is a BERT that
 # reads as XLM-R does.

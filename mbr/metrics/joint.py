@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mbr.metrics.base import ModelOptions
 from mbr.metrics.comet_network import CometCheckpoint
-from mbr.metrics.runner import Runner, padded, running
+from pear.runtime.options import ModelOptions
+from pear.runtime.runner import Runner, padded, running
 from pear.serialize import Ints, TokenStore
 
 

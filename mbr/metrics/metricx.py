@@ -15,8 +15,9 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import UsageError
-from mbr.metrics.base import ModelOptions, NeuralMetric, Row
+from candidates.common.errors import UsageError
+from mbr.metrics.base import NeuralMetric, Row
+from pear.runtime.options import ModelOptions
 
 Ints = NDArray[np.int64]
 
@@ -38,7 +39,7 @@ class MetricX(NeuralMetric):
         if options.get("dtype") == "fp16":
             raise UsageError("metricx cannot run in fp16: the numbers inside mT5 grow too large for it; use bf16")
         from mbr.metrics.metricx_network import load_metricx
-        from mbr.metrics.runner import Runner, running
+        from pear.runtime.runner import Runner, running
         from pear.serialize import TokenStore
 
         checkpoint = load_metricx(self.default, options)
@@ -57,7 +58,7 @@ class MetricX(NeuralMetric):
         scores = np.empty(len(places), np.float32)
 
         def work(network: Any, device: Any, rows: Ints) -> None:
-            from mbr.metrics.runner import padded
+            from pear.runtime.runner import padded
 
             contents = [self._store.tokens[begins[row] : begins[row] + lengths[row]] for row in rows]
             ids, attention = padded(contents, self._padding, device)

@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from candidates.errors import ModelError
-from mbr.metrics.base import ModelOptions
+from candidates.common.errors import ModelError
 from mbr.metrics.released import RELEASES, Found, find_model
-from mbr.metrics.weights import read_config, read_weights, tokenizer_folder
-from pear.parts import fill_weights, fingerprint, load_tokenizer
+from pear.runtime.encoders import fill_weights, fingerprint, load_tokenizer
+from pear.runtime.options import ModelOptions
+from pear.runtime.weights import read_config, read_weights, tokenizer_folder
 
 SCORE_ID = 250089  # <extra_id_10>
 WORST = 25.0

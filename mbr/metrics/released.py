@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from candidates.errors import ModelError, UsageError
-from pear.hub import locate
+from candidates.common.errors import ModelError, UsageError
+from pear.runtime.hub import locate
 
 MOST_FILES = 200  # of a model; a folder with more holds other things
 

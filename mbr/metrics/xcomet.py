@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from mbr.metrics.base import ModelOptions, NeuralMetric, Row
+from mbr.metrics.base import NeuralMetric, Row
+from pear.runtime.options import ModelOptions
 
 if TYPE_CHECKING:
     from mbr.metrics.joint import Passed

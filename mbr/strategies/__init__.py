@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from mbr.strategies.base import Ask, AskEach, Conversation, Enough, Outcome, Segment, Strategy
 from mbr.strategies.each import AGGREGATE, RERANK
 from mbr.strategies.full import BOTH, FULL

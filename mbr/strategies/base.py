@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from mbr.decide import Certainty
 from mbr.matrix import Relation
 from mbr.utilities.base import QualityUtility, Utility

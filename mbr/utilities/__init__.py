@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, get_args, get_type_hints
 
-from candidates.errors import EnvironmentProblem, UsageError
+from candidates.common.errors import EnvironmentProblem, UsageError
 from mbr.utilities.base import MatrixUtility, PairUtility, QualityUtility, Utility
 from mbr.utilities.ensemble import Ensemble, parse_ensemble
 

@@ -21,8 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.closing import Closing
-from candidates.errors import UsageError
+from candidates.common.closing import Closing
+from candidates.common.errors import UsageError
 from mbr.matrix import Relation
 
 Triple = tuple[str, str, str]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import EnvironmentProblem, UsageError
+from candidates.common.errors import EnvironmentProblem, UsageError
 from mbr.utilities.base import MatrixUtility
 from mbr.utilities.means import LeftOutMean
 from mbr.utilities.ngrams import (

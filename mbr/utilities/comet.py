@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mbr.metrics import ModelOptions, get_metric
+from mbr.metrics import get_metric
 from mbr.utilities.base import MatrixUtility
 from mbr.utilities.means import LeftOutMean
+from pear.runtime.options import ModelOptions
 
 if TYPE_CHECKING:
     import torch

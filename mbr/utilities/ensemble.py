@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import ModelError, UsageError
+from candidates.common.errors import ModelError, UsageError
 from mbr.utilities.base import MatrixUtility, PairUtility, QualityUtility, Utility
 
 # A member that sees no difference between the candidates has no say; a difference as small as this is rounding.

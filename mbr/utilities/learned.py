@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from mbr.metrics import ModelOptions, get_metric
+from mbr.metrics import get_metric
 from mbr.utilities.base import PairUtility, QualityUtility, Triple, Utility
+from pear.runtime.options import ModelOptions
 
 
 class OfMetric(Utility):

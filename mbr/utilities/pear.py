@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import ModelError
+from candidates.common.errors import ModelError
 from mbr.utilities.base import PairUtility, Triple
 from pear.scorer import Scorer
 from pear.shipped import DEFAULT, NOTE, fits, shipped_default, shipped_models

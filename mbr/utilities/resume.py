@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import ModelError, UsageError
+from candidates.common.errors import ModelError, UsageError
 from mbr.utilities.base import MatrixUtility, PairUtility, QualityUtility, Triple, Utility
 from mbr.utilities.ensemble import Ensemble
 from mbr.utilities.pear import model_settings, window_of

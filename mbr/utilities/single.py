@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import ModelError, UsageError
+from candidates.common.errors import ModelError, UsageError
 from mbr.utilities.base import QualityUtility
 from mbr.utilities.pear import model_settings
 from pear.single import Single as SingleModel

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from candidates.console import Console, Parser, add_message_options
-from candidates.errors import ModelError, UsageError
+from candidates.command.console import Console, Parser, add_message_options
+from candidates.common.errors import ModelError, UsageError
 from pear.cli.model import add_checkpoint_options, open_checkpoint
 
 if TYPE_CHECKING:

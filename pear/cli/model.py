@@ -6,9 +6,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from candidates.console import Console
-from candidates.errors import UsageError
-from pear.hub import locate
+from candidates.command.console import Console
+from candidates.common.errors import UsageError
+from pear.runtime.hub import locate
 
 if TYPE_CHECKING:
     from pear.checkpoint import Checkpoint

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
-from candidates.console import Console, Parser, add_message_options
-from candidates.errors import InputError, ModelError, UsageError
+from candidates.command.console import Console, Parser, add_message_options
+from candidates.common.errors import InputError, ModelError, UsageError
 from pear.cli.model import add_model_options, kind_of, open_engine
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def parser() -> Parser:
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    from candidates.text import atomic_output, lines
+    from candidates.common.text import atomic_output, lines
 
     options = parser().parse_args(argv)
     console = Console("pear-score", quiet=options.quiet, log_format=options.log_format)

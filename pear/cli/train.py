@@ -10,8 +10,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from candidates.console import Console, Parser, add_message_options
-from candidates.errors import UsageError
+from candidates.command.console import Console, Parser, add_message_options
+from candidates.common.errors import UsageError
 from pear.training.recipe import RESUME, Recipe
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _add_recipe(group: Any) -> None:
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    from candidates.config import with_run_file
+    from candidates.command.config import with_run_file
 
     words = list(sys.argv[1:] if argv is None else argv)
     p = parser()

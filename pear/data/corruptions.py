@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from candidates.errors import InputError, ModelError, UsageError
+from candidates.common.errors import InputError, ModelError, UsageError
 from pear.data.negation import cased_like, negated, parts
 
 # How bad at least, from 0 (as good as the intact text) to 1 (worthless), for the grades 1, 2, 3. A heuristic: wrong

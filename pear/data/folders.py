@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from candidates.errors import InputError, UsageError
-from candidates.text import lines
+from candidates.common.errors import InputError, UsageError
+from candidates.common.text import lines
 from pear.data.record import Judgment, judgment
 
 # Where the official results use another reference than refA (or, in older sets, ref).

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from candidates.errors import InputError
-from candidates.text import lines
+from candidates.common.errors import InputError
+from candidates.common.text import lines
 from pear.data.mqm import gemba_score
 from pear.data.record import Judgment, judgment, normal_lp
 from pear.data.tables import lp_from_name

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from pear.data.folders import is_test_set, read_test_set
 from pear.data.jsonl import json_records, read_gemba, read_jsonl
 from pear.data.mqm import read_mqm, read_side_by_side

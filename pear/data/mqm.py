@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 from pear.data.record import Judgment, judgment
 from pear.data.tables import column, lp_from_name, optional, tsv_rows
 

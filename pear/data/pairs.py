@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from math import isqrt
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from pear.data.record import Judgment, Words
 
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 from candidates.lists import check_text
 
 Words = tuple[tuple[float, ...], ...]

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from candidates.errors import InputError
-from candidates.text import BOM, decode_line, lines
+from candidates.common.errors import InputError
+from candidates.common.text import BOM, decode_line, lines
 
 Row = tuple[str, dict[str, str]]  # where it stood ("file, line 7"), cells by column
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 from pear.data import Group, sample_pairs
 from pear.data.record import Words
 from pear.training.recipe import Kind, Recipe

@@ -27,8 +27,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from candidates.errors import InputError, ModelError, UsageError
-from candidates.text import atomic_output
+from candidates.common.errors import InputError, ModelError, UsageError
+from candidates.common.text import atomic_output
 from pear.checkpoint import Checkpoint
 from pear.data import Group
 from pear.model import PearNetwork

@@ -29,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 
 MODES = ("auto", "none", "ddp", "fsdp")
 

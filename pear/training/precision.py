@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 
 
 def autocast_of(device: torch.device, dtype: str) -> Callable[[], AbstractContextManager[Any]]:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 
 Kind = Literal["pear", "single", "resume", "sentinel-cand", "sentinel-src", "sentinel-ref"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

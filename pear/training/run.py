@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from candidates.errors import InputError, UsageError
+from candidates.common.errors import InputError, UsageError
 from pear.checkpoint import Checkpoint, save_checkpoint
 from pear.data import Group, Judgment, average_raters, group, guess_format, read_judgments, sample_pairs, split
 from pear.data.pairs import source_key

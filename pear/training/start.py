@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
-from candidates.errors import InputError, ModelError, UsageError
+from candidates.common.errors import InputError, ModelError, UsageError
 from candidates.training.loop import learn_pieces
 from pear.checkpoint import Checkpoint, load_checkpoint
-from pear.hub import ENCODER_WEIGHTS, fetch
 from pear.model import HeadConfig, ResumeNetwork, build_network
+from pear.runtime.hub import ENCODER_WEIGHTS, fetch
 from pear.training.origin import Origin
 from pear.training.recipe import Kind
 from pear.training.translator import start_from_translator, tokenizer_of_pieces

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
-from candidates.errors import ModelError
+from candidates.common.errors import ModelError
 
 # Numbers of CTranslate2's file format.
 _DTYPES = (np.float32, np.int8, np.int16, np.int32, np.float16)

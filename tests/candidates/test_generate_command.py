@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from candidates.files import read_lists
+from candidates.formats.files import read_lists
 from candidates.lists import CandidateList
 from tests.conftest import Run
 
@@ -207,7 +207,7 @@ def test_a_killed_and_resumed_run_has_the_bytes_of_a_whole_one(tmp_path: Path, c
 
 def test_a_run_killed_while_it_publishes_can_be_resumed(tmp_path: Path) -> None:
     """One file has its final name already, the first one does not."""
-    from candidates.journal import Journal, publish_as_is
+    from candidates.command.journal import Journal, publish_as_is
 
     files = [tmp_path / "best", tmp_path / "lists"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from candidates.errors import InputError, ModelError, UsageError
+from candidates.common.errors import InputError, ModelError, UsageError
 from candidates.generation import BUNDLED, Settings, bundled_models, open_generator
 from candidates.lists import CandidateList
 
@@ -127,7 +127,7 @@ def test_no_token_of_an_epsilon_sample_is_less_likely_than_epsilon(monkeypatch: 
     import ctranslate2
     import sentencepiece
 
-    from candidates import epsilon
+    from candidates.backends import epsilon
 
     drawn: list[epsilon.Draw] = []
     sample = epsilon.sample

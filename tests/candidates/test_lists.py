@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from candidates import Candidate, CandidateList
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 
 
 def test_equal_texts_are_one_candidate_with_a_count_and_all_positions() -> None:

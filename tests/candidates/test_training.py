@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 from candidates.training.split import PARTS, part_of, read_pairs
 from tests.conftest import DATA
 

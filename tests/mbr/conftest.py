@@ -12,8 +12,8 @@ COMET_KINDS = {"comet": "regression_metric", "cometkiwi": "unified_metric", "xco
 @pytest.fixture(scope="session")
 def tiny_metrics(tmp_path_factory: pytest.TempPathFactory, quiet_machine: None) -> dict[str, Path]:
     """A checkpoint of every neural metric, by its name."""
-    from benchmarks.support.random_comet import write_random_comet
-    from benchmarks.support.random_metrics import write_random_bleurt, write_random_metricx
+    from tests.support.random_comet import write_random_comet
+    from tests.support.random_metrics import write_random_bleurt, write_random_metricx
 
     root = tmp_path_factory.mktemp("metrics")
     for name, kind in COMET_KINDS.items():

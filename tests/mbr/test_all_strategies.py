@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.support.replay import replay, segment_of, structured, truth
 from candidates import Candidate
-from candidates.errors import ModelError
+from candidates.common.errors import ModelError
 from mbr import Decision, decode, rerank
 from mbr.strategies import STRATEGIES, Segment, get_strategy
 from tests.mbr.made import Better, Biased, Similar, Tables, questions

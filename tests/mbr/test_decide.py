@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from candidates import Candidate, CandidateList
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 from mbr.decide import expected_utility, list_weights, rank
 
 

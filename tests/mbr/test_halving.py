@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.support.peer_strategies import random_anchors
 from benchmarks.support.replay import regret, replay, segment_of, structured, truth
 from candidates import Candidate, CandidateList
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from mbr import Decision, Decoder, decode, pipeline, read_matrices, rerank
 from mbr.strategies import Outcome, Segment, get_strategy
 from mbr.strategies.halving import fair_share

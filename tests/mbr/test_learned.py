@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from candidates import CandidateList
-from candidates.errors import EnvironmentProblem, InputError, ModelError, UsageError
+from candidates.common.errors import EnvironmentProblem, InputError, ModelError, UsageError
 from mbr import decode, get_utility, rerank, utility_matrix
 from mbr.metrics import get_metric
 from mbr.utilities import utility_families
@@ -411,7 +411,7 @@ def sentence_model(tmp_path_factory: pytest.TempPathFactory, quiet_machine: None
     import torch
     from transformers import AutoConfig, AutoModel
 
-    from benchmarks.support.random_pear import write_tokenizer
+    from tests.support.random_pear import write_tokenizer
 
     root = tmp_path_factory.mktemp("sentences")
     write_tokenizer(root / "encoder")

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from sacrebleu.metrics import TER
 from sacrebleu.metrics.chrf import CHRF
 
-from benchmarks.support.random_pear import CORPUS
-from candidates.errors import EnvironmentProblem, UsageError
+from candidates.common.errors import EnvironmentProblem, UsageError
 from mbr.utilities import edits, ngrams, shifts, ter
 from mbr.utilities.bleu import Bleu
 from mbr.utilities.chrf import ChrF, ChrFpp, split_words
 from mbr.utilities.edits import BeamRows, BitRows, Swaps, positions
 from mbr.utilities.ter import Ter
+from tests.support.random_pear import CORPUS
 
 pytestmark = pytest.mark.one_world
 

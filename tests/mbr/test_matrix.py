@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 from mbr.matrix import UtilityMatrix, publish_matrices, read_matrices
 
 

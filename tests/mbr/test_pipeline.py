@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import mbr
 from candidates import BadRecord, Candidate, CandidateList
-from candidates.errors import InputError, ModelError, UsageError
+from candidates.common.errors import InputError, ModelError, UsageError
 from mbr import Decoder, MatrixUtility, PairUtility, decode, get_utility, pipeline, rerank, utility_matrix
 from mbr.strategies import STRATEGIES
 

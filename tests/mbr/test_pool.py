@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.support.replay import regret, structured, truth
 from candidates import CandidateList
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from mbr import Decision, Decoder, decode
 from mbr.strategies import get_strategy
 from tests.mbr.made import Better, Similar, Tables

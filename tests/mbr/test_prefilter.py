@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.support.replay import structured, truth
 from candidates import Candidate, CandidateList
-from candidates.errors import EnvironmentProblem, InputError, MbrError, UsageError
+from candidates.common.errors import EnvironmentProblem, InputError, MbrError, UsageError
 from mbr import Decoder, decode, get_prefilter, get_utility, rerank
 from mbr.prefilter import Prefilter, parse_prefilter
 from mbr.strategies import get_strategy

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.support.peer_strategies import random_anchors
 from benchmarks.support.replay import Played, regret, replay, segment_of, structured, truth
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from mbr import rerank
 from mbr.strategies import get_strategy
 from tests.mbr.made import Biased, Similar, questions

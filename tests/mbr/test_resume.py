@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from candidates.journal import Journal, publish_as_is
+from candidates.command.journal import Journal, publish_as_is
 from tests.conftest import Run, write_jsonl
 
 pytestmark = pytest.mark.one_world

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from candidates.errors import InputError
+from candidates.common.errors import InputError
 from mbr import Signature
 
 SETTINGS = {"utility": "pear", "model": "Prosho/pear@3cc8:x", "strategy": "half", "seed": None, "nbest": 100}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.support.replay import replay
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from mbr.strategies import STRATEGIES, Outcome, Segment, get_strategy
 from mbr.strategies.half import regular_tournament
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import pear
-from benchmarks.support.random_pear import write_random_released
 from tests.conftest import ROOT
+from tests.support.random_pear import write_random_released
 
 GOLDEN = json.loads((ROOT / "tests" / "data" / "pear_mt_golden.json").read_text(encoding="utf-8"))
 

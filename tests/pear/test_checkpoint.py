@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.support.random_pear import random_checkpoint
-from candidates.errors import InputError, ModelError
+from candidates.common.errors import InputError, ModelError
 from pear.agreement import PROBES
 from pear.checkpoint import load_checkpoint, save_checkpoint, save_released
 from pear.engine import Engine
 from pear.model import HeadConfig
-from pear.parts import fingerprint
+from pear.runtime.encoders import fingerprint
+from tests.support.random_pear import random_checkpoint
 
 
 def scores(checkpoint: Any) -> Any:

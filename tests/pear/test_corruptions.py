@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from candidates.errors import InputError, ModelError, UsageError
+from candidates.common.errors import InputError, ModelError, UsageError
 from pear.data import GRADES, KINDS, corrupt, corrupted, diagnose
 
 pytestmark = pytest.mark.one_world

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from candidates.errors import InputError, UsageError
+from candidates.common.errors import InputError, UsageError
 from pear.data import (
     Group,
     Judgment,

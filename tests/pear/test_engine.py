@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.support.random_pear import CORPUS, random_checkpoint
-from candidates.cache import cache_folder
-from candidates.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
+from candidates.common.cache import cache_folder
+from candidates.common.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
 from pear.agreement import PROBES, Triple
-from pear.batches import BatchQueue
 from pear.engine import Engine
+from pear.runtime.batches import BatchQueue
 from pear.serialize import TokenStore, lay_out, share_budget
+from tests.support.random_pear import CORPUS, random_checkpoint
 
 
 def many(count: int = 200) -> list[Triple]:

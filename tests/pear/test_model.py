@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from candidates.errors import ModelError
+from candidates.common.errors import ModelError
 from pear.model import HeadConfig, PairwiseHead, span_means
 
 

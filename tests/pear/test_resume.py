@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.support.random_pear import CORPUS
-from candidates.errors import InputError, ModelError, UsageError
+from candidates.common.errors import InputError, ModelError, UsageError
 from pear import Resume, with_resume
 from pear.agreement import PROBES
 from tests.conftest import Run
-from tests.pear.tiny import by_hand, tiny_model
+from tests.support.random_pear import CORPUS
+from tests.support.tiny import by_hand, tiny_model
 
 LONG = " ".join(CORPUS)
 TRIPLES = [*PROBES, (LONG, "Ein Hund.", LONG), ("A dog.", LONG, "Ein Hund."), ("", "", "")]

@@ -50,7 +50,7 @@ def plain_ids(tokenizer: Any, texts: tuple[str, str, str], separators: int) -> l
 
 @pytest.mark.parametrize(("model_type", "separators"), [("xlm-roberta", 2), ("xlm-roberta-xl", 2), ("bert", 1)])
 def test_layout_of_a_triple(tmp_path: Path, model_type: str, separators: int) -> None:
-    from benchmarks.support.random_pear import random_checkpoint
+    from tests.support.random_pear import random_checkpoint
 
     checkpoint = random_checkpoint(tmp_path / "x", model_type=model_type, layers=1, hidden=16, heads=2)
     tokenizer = checkpoint.tokenizer

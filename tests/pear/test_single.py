@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.support.random_pear import CORPUS, random_checkpoint
-from candidates.errors import ModelError, UsageError
+from candidates.common.errors import ModelError, UsageError
 from pear import Single
 from pear.agreement import PROBES
 from pear.engine import Engine
 from tests.conftest import Run
-from tests.pear.tiny import SHAPE, by_hand, tiny_model
+from tests.support.random_pear import CORPUS, random_checkpoint
+from tests.support.tiny import SHAPE, by_hand, tiny_model
 
 LONG = " ".join(CORPUS)
 PAIRS = [(s, a) for s, a, _ in PROBES] + [(LONG, "Ein Hund."), ("A dog.", LONG), (LONG, LONG + LONG), ("", "")]

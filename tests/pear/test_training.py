@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from candidates.errors import InputError, ModelError, UsageError
+from candidates.common.errors import InputError, ModelError, UsageError
 from pear.checkpoint import Checkpoint
 from pear.data import split
 from pear.serialize import Layout
@@ -612,11 +612,11 @@ def test_tokens_of_a_translator_are_those_of_sentencepiece_one_higher() -> None:
 def test_the_encoder_is_the_translators_own(quantization: str, tolerance: float, tmp_path: Path) -> None:
     import sentencepiece
 
-    from benchmarks.support.random_pear import CORPUS
     from candidates.training.export import write_translator
     from candidates.training.loop import learn_pieces
     from candidates.training.network import Sizes, Translator
     from pear.training.translator import start_from_translator
+    from tests.support.random_pear import CORPUS
 
     file = tmp_path / "sentencepiece.model"
     learn_pieces(CORPUS * 4, 500, file)

@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.support.random_pear import CORPUS, random_checkpoint
-from candidates.errors import MbrError
+from candidates.common.errors import MbrError
 from pear.checkpoint import Checkpoint
 from pear.data import Group, Judgment, group
 from pear.model import HeadConfig, build_network
 from pear.training.loop import train
 from pear.training.parallel import Parallel, Sharded, open_parallel
 from pear.training.recipe import Recipe
+from tests.support.random_pear import CORPUS, random_checkpoint
 
 HEAD = HeadConfig(hidden_sizes=(16,))
 RECIPE = Recipe(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from candidates.console import Console, Parser
+from candidates.command.console import Console, Parser
 from mbr.cli.metaeval.command import TASKS
 from mbr.cli.metaeval.options import (
     add_data_options,

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from candidates.console import Console
-from candidates.errors import UsageError
+from candidates.command.console import Console
+from candidates.common.errors import UsageError
 
 TASKS = {
     "agreement": "how well metrics agree with people (the default)",
@@ -35,7 +35,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module = import_module(f"mbr.cli.metaeval.{task.replace('-', '_')}")
 
-    from candidates.config import with_config
+    from candidates.command.config import with_config
 
     parser = module.parser()
     options = parser.parse_args(with_config(parser, words))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from candidates.console import Console, Parser
+from candidates.command.console import Console, Parser
 from mbr.cli.metaeval.options import (
     add_data_options,
     add_output_options,

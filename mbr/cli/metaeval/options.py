@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from candidates.console import Console, Parser, add_message_options
-from candidates.errors import UsageError
-from mbr.cli.models import add_model_options, model_options
+from candidates.command.console import Console, Parser, add_message_options
+from candidates.common.errors import UsageError
+from mbr.cli.common.models import add_model_options, model_options
 
 if TYPE_CHECKING:
     from mbr.metaeval.values import ScoreSet
@@ -86,8 +86,8 @@ def add_output_options(parser: Parser, *, plot: str | None = None) -> None:
 
 def check_files(options: argparse.Namespace) -> None:
     """Refuse outputs that cannot be written, before any work."""
-    from candidates.config import config_path
-    from candidates.text import refuse_overwrite, regular_target
+    from candidates.command.config import config_path
+    from candidates.common.text import refuse_overwrite, regular_target
 
     files = [path for name in ("output", "plot") if (path := getattr(options, name, None)) is not None]
     if "" in files or "-" in files:
@@ -201,7 +201,7 @@ def _with_own(
 def _cache(options: argparse.Namespace, console: Console, stack: ExitStack) -> Any:
     if not getattr(options, "score", None) or options.no_cache:
         return None
-    from mbr.evaluate.cache import Cache
+    from mbr.cache.judgements import Cache
 
     return stack.enter_context(Cache(tell=console.warn))
 

@@ -6,8 +6,8 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from candidates.console import Console, Parser
-from candidates.errors import UsageError
+from candidates.command.console import Console, Parser
+from candidates.common.errors import UsageError
 from mbr.cli.metaeval.options import add_output_options, check_files, task_parser
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from candidates.console import Console
-from mbr.cli.layout import WIDTH, short_name, side_by_side, tsv
+from candidates.command.console import Console
+from candidates.common.version import __version__
+from mbr.cli.common.layout import WIDTH, short_name, side_by_side, tsv
 
 if TYPE_CHECKING:
     from mbr.metaeval.values import ScoreSet
@@ -47,8 +48,8 @@ def render(grids: Sequence[Grid], format: str, width: int, as_json: Any) -> str:
 
 def write(grids: Sequence[Grid], as_json: Any, options: argparse.Namespace, signature: str) -> None:
     """To where the options say, whole or not at all; beside a file its options are kept."""
-    from candidates.config import save_config
-    from candidates.text import atomic_output
+    from candidates.command.config import save_config
+    from candidates.common.text import atomic_output
 
     width = shutil.get_terminal_size((WIDTH, 0)).columns if options.output is None else WIDTH
     text = render(grids, options.format, width, as_json)
@@ -62,7 +63,7 @@ def write(grids: Sequence[Grid], as_json: Any, options: argparse.Namespace, sign
 
 
 def write_plot(svg: str, options: argparse.Namespace, console: Console) -> None:
-    from candidates.text import atomic_output
+    from candidates.common.text import atomic_output
 
     with atomic_output(options.plot, force=options.force) as stream:
         stream.write(svg.encode())
@@ -75,8 +76,6 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def signature(task: str, **settings: Any) -> str:
     """What decides the numbers, in one line."""
-    from mbr import __version__
-
     known = [f"{key}:{value}" for key, value in settings.items() if value is not None and value != ""]
     return "|".join(["METAEVAL", f"task:{task}", *known, f"version:{__version__}"])
 

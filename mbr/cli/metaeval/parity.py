@@ -6,8 +6,8 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from candidates.console import Console, Parser
-from candidates.errors import UsageError
+from candidates.command.console import Console, Parser
+from candidates.common.errors import UsageError
 from mbr.cli.metaeval.agreement import add_statistics_options, write_table
 from mbr.cli.metaeval.options import (
     add_data_options,

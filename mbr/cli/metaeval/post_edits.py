@@ -6,10 +6,10 @@ import argparse
 from contextlib import ExitStack
 from dataclasses import asdict
 
-from candidates.console import Console, Parser
-from candidates.errors import UsageError
+from candidates.command.console import Console, Parser
+from candidates.common.errors import UsageError
+from mbr.cli.common.models import add_model_options, model_options
 from mbr.cli.metaeval.options import add_output_options, check_files, check_positive, task_parser
-from mbr.cli.models import add_model_options, model_options
 
 QUICK_START = """\
   mbr-metaeval post-edits --data post-editing-test-en-de-test.tar.gz --score chrf bleu
@@ -50,8 +50,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if (options.data is None) == (None in files) or (options.data is not None and any(files)):
         raise UsageError("which post-edits? give --data FILE.tar.gz, or --sources, --before and --after")
 
+    from mbr.cache.judgements import Cache
     from mbr.cli.metaeval.output import Grid, signature, write
-    from mbr.evaluate.cache import Cache
     from mbr.metaeval.postedits import Metric, post_edit_rate, read_post_edits
     from mbr.metaeval.scoring import check_names, metric_by_name
 

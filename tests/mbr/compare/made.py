@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from candidates.errors import ModelError
+from candidates.common.errors import ModelError
 from candidates.lists import Candidate, CandidateList
 from mbr import MatrixUtility, PairUtility, QualityUtility
 from tests.mbr.made import number

@@ -10,8 +10,8 @@ import pytest
 import sacrebleu
 from scipy.stats import spearmanr
 
-from candidates.errors import InputError, UsageError
-from candidates.files import BadRecord, Record
+from candidates.common.errors import InputError, UsageError
+from candidates.formats.files import BadRecord, Record
 from candidates.lists import CandidateList
 from mbr.compare import Comparison, compare, parse_settings
 from mbr.compare.deciding import Rules

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import mbr
-from candidates.errors import InputError
-from candidates.files import BadRecord
+from candidates.common.errors import InputError
+from candidates.formats.files import BadRecord
 from candidates.lists import CandidateList
 from mbr.compare import Comparison, compare, parse_settings
 from mbr.compare.document import as_json

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from candidates.errors import UsageError
+from candidates.common.errors import UsageError
 from mbr.compare import parse_settings
 
 pytestmark = pytest.mark.one_world

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from candidates.errors import MbrError
-from mbr.cli.evaluate import command
-from mbr.cli.layout import LONGEST_NAME, WIDTH, display_width
-from mbr.cli.tables import render
+from candidates.common.errors import MbrError
+from mbr.cli.common.layout import LONGEST_NAME, WIDTH, display_width
+from mbr.cli.evaluate.command import command
+from mbr.cli.evaluate.tables import render
 from mbr.evaluate import evaluate
 from mbr.evaluate.judges import JudgeSpec
 from tests.conftest import ROOT, Run, write_jsonl

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from candidates.errors import InputError, ModelError, UsageError
+from candidates.common.errors import InputError, ModelError, UsageError
+from mbr.cache.judgements import Cache
 from mbr.evaluate import evaluate
-from mbr.evaluate.cache import Cache
 from mbr.evaluate.evaluation import SystemScore, reason_of, same_family
 from mbr.evaluate.judges import JudgeSpec
 from tests.mbr.evaluate.made import REFERENCES, SOURCES, SYSTEMS, Count
@@ -212,7 +212,7 @@ def test_every_neural_metric_is_a_judge_and_a_second_run_loads_none(
 
 
 def test_a_checkpoint_that_was_changed_is_another_judge(tmp_path: Path) -> None:
-    from benchmarks.support.random_comet import write_random_comet
+    from tests.support.random_comet import write_random_comet
 
     spec = JudgeSpec("comet", str(tmp_path / "comet"))
     scores = []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from candidates.errors import ModelError, UsageError
+from candidates.common.errors import ModelError, UsageError
 from mbr.evaluate.judges import WITH_AND_WITHOUT, WITHOUT_REFERENCES, JudgeSpec, judge_names, parse_judges
 from mbr.evaluate.lexical import unspaced
 from tests.mbr.evaluate.made import REFERENCES, SOURCES, SYSTEMS, Count, read

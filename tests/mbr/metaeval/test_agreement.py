@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from candidates.errors import InputError, UsageError
+from candidates.common.errors import InputError, UsageError
 from mbr.metaeval import Scores, ScoreSet, Texts, human_parity, meta_evaluate
 from mbr.metaeval.agreement import parse_statistics
 from mbr.metaeval.parity import common_segments

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from candidates.errors import InputError, MbrError, UsageError
+from candidates.common.errors import InputError, MbrError, UsageError
 from mbr.metaeval import find_test_set, read_folder, read_own, read_study
 from tests.mbr.metaeval.made import METRICS, write_scores, write_set
 

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from candidates.errors import InputError, UsageError
+from candidates.common.errors import InputError, UsageError
 from mbr.metaeval import raters
 from mbr.metaeval.raters import disjoint_groups, read_evaluators
 from pear.data import Judgment

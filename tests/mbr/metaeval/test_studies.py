@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from candidates.errors import InputError, MbrError, UsageError
+from candidates.common.errors import InputError, MbrError, UsageError
 from mbr.drawing import Panel, heat_map, line_panels
 from mbr.metaeval import Scores, ScoreSet, measure, read_folder
 from mbr.metaeval.anchors import anchor_stability

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from candidates.errors import ModelError, UsageError
+from candidates.common.errors import ModelError, UsageError
 
 ROWS = [
     ("A dog.", "Ein Hund.", "Der Hund."),
@@ -30,14 +30,14 @@ CUT = [False] * 6 + [True] * 4 + [False]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from benchmarks.support.random_metrics import write_random_bleurt
+    from tests.support.random_metrics import write_random_bleurt
 
     return write_random_bleurt(tmp_path_factory.mktemp("bleurt") / "bleurt")
 
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from benchmarks.support.random_metrics import write_random_bleurt
+    from tests.support.random_metrics import write_random_bleurt
 
     return write_random_bleurt(tmp_path_factory.mktemp("bleurt") / "older", embedding=None)
 
@@ -142,7 +142,7 @@ def test_bf16_is_near_float32(folder: Path, bleurt: Any) -> None:
 def test_all_formats_of_weights_give_the_same_model(
     tmp_path: Path, bleurt: Any, shards: int, safetensors: bool
 ) -> None:
-    from benchmarks.support.random_metrics import write_random_bleurt
+    from tests.support.random_metrics import write_random_bleurt
 
     root = write_random_bleurt(tmp_path / "bleurt", shards=shards, safetensors=safetensors)
     with load(root) as metric:

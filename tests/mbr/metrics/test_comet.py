@@ -13,11 +13,11 @@ import pytest
 import torch
 import yaml
 
-from benchmarks.support.random_comet import write_random_comet
-from candidates.errors import ModelError, ResourceError, UsageError
+from candidates.common.errors import ModelError, ResourceError, UsageError
 from mbr.metrics import get_metric
 from mbr.metrics.comet_network import sparsemax
 from tests.conftest import ROOT
+from tests.support.random_comet import write_random_comet
 
 ROWS = [
     ("A dog runs.", "Ein Hund läuft.", "Der Hund rennt."),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from candidates.errors import ModelError, UsageError
+from candidates.common.errors import ModelError, UsageError
 
 ROWS = [
     ("A dog.", "Ein Hund.", "Der Hund."),
@@ -30,7 +30,7 @@ CUT_WITHOUT = [False, False, False, False, True, False, False, False]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from benchmarks.support.random_metrics import write_random_metricx
+    from tests.support.random_metrics import write_random_metricx
 
     return write_random_metricx(tmp_path_factory.mktemp("metricx") / "metricx")
 
@@ -81,7 +81,7 @@ def plain(folder: Path, rows: list[Any]) -> np.ndarray:
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_scores_are_those_of_the_definition(folder: Path, tmp_path: Path, tied: bool) -> None:
-    from benchmarks.support.random_metrics import write_random_metricx
+    from tests.support.random_metrics import write_random_metricx
 
     root = write_random_metricx(tmp_path / "tied", tied=True) if tied else folder
     rows = ROWS[:4] if tied else ROWS
@@ -160,7 +160,7 @@ def test_fp16_is_refused(folder: Path) -> None:
 def test_all_formats_of_weights_give_the_same_model(
     tmp_path: Path, metricx: Any, shards: int, safetensors: bool
 ) -> None:
-    from benchmarks.support.random_metrics import write_random_metricx
+    from tests.support.random_metrics import write_random_metricx
 
     root = write_random_metricx(tmp_path / "metricx", shards=shards, safetensors=safetensors)
     with load(root) as metric:
@@ -180,7 +180,7 @@ def test_weights_in_bf16_files_are_read(folder: Path, metricx: Any, tmp_path: Pa
 
 
 def test_the_tokenizer_may_be_elsewhere(folder: Path, metricx: Any, tmp_path: Path) -> None:
-    from benchmarks.support.random_metrics import write_mt5_tokenizer
+    from tests.support.random_metrics import write_mt5_tokenizer
 
     model, tokenizer = tmp_path / "metricx", tmp_path / "mt5"
     shutil.copytree(folder, model)
@@ -194,7 +194,7 @@ def test_the_tokenizer_may_be_elsewhere(folder: Path, metricx: Any, tmp_path: Pa
 
 
 def test_a_tokenizer_of_another_kind_is_refused(folder: Path, tmp_path: Path) -> None:
-    from benchmarks.support.random_pear import write_tokenizer
+    from tests.support.random_pear import write_tokenizer
 
     write_tokenizer(tmp_path / "xlm-roberta")
     with pytest.raises(ModelError, match="not the tokenizer of an mT5"):
@@ -282,7 +282,7 @@ def change_config(root: Path, **settings: Any) -> None:
 
 
 def test_a_small_vocabulary_has_no_score(tmp_path: Path) -> None:
-    from benchmarks.support.random_metrics import write_random_metricx
+    from tests.support.random_metrics import write_random_metricx
 
     with pytest.raises(ModelError, match="has no entry 250089"):
         load(write_random_metricx(tmp_path / "small", vocabulary=1000))

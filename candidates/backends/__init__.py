@@ -1,0 +1,1 @@
+"""What makes candidates: CTranslate2, transformers, OpenAI-compatible servers."""

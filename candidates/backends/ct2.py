@@ -1,0 +1,351 @@
+"""Candidates from a CTranslate2 model: n-best beams, samples, and exact epsilon samples.
+
+Sources are taken in chunks of a fixed size, each translated on its own, whatever the number of threads: what comes out
+for a source depends on the chunk it is in and on nothing else, so a resumed run gives what an uninterrupted one would.
+CTranslate2's own random numbers cannot be seeded again in a living translator, and two workers share one stream;
+therefore every chunk of samples has a fresh translator with one worker and a seed of its own. Workers count with one
+thread each, since results may differ in the last digit between numbers of threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from candidates.backends import epsilon
+from candidates.backends.sentences import join_candidates, split_sentences
+from candidates.backends.tokens import open_tokenizer, read_json, read_vocabulary
+from candidates.common.errors import MbrError, ModelError, ResourceError, UsageError
+from candidates.formats.files import Record
+from candidates.generation import DEFAULT_EPSILON, Generator, Settings, blank, model_folder
+from candidates.lists import Candidate, CandidateList, check_text
+
+SIDECAR = "mbr-generate.json"
+CHUNK = 16
+COMPUTE_TYPES = ("default", "auto", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16",
+                 "bfloat16", "float32")  # fmt: skip
+
+_ROWS = 128  # samples drawn in one call; fixed, since it decides which random number goes where
+_LOOK_AHEAD = 16  # greedy steps that an epsilon call takes beyond its prefix
+_LOGITS = 2**25  # numbers that an epsilon call may return, about
+_NEVER = -1e30
+_NO_POSITION = re.compile(r"No position encodings are defined for positions >= (\d+)")
+_seeding = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is translated at once: a source, or a sentence of one."""
+
+    tokens: list[str]
+    id: int
+
+
+class Ct2Generator(Generator):
+    """A CTranslate2 translator folder (Marian, OPUS-MT, NLLB, M2M100, T5, MADLAD, ours) as a generator."""
+
+    name = "ct2"
+
+    def __init__(
+        self,
+        model: str,
+        settings: Settings,
+        *,
+        src_lang: str | None = None,
+        tgt_lang: str | None = None,
+        device: str = "auto",
+        compute_type: str = "default",
+        threads: int | None = None,
+        batch_tokens: int = 8192,
+        split_sentences: bool = False,
+    ) -> None:
+        super().__init__()
+        if compute_type not in COMPUTE_TYPES:
+            raise UsageError(f"--compute-type {compute_type} is unknown; expected one of {', '.join(COMPUTE_TYPES)}")
+        self.settings = settings
+        self._folder = _ct2_folder(model)
+        self._tokenizer = open_tokenizer(self._folder, src_lang, tgt_lang)
+        self._prefix = list(self._tokenizer.languages.target_tokens)
+        self._positions: int | None = read_json(self._folder / SIDECAR).get("positions")
+        self._device, self._device_index = _device(device)
+        self._compute_type = compute_type
+        self._workers = (threads or _cores()) if self._device != "cuda" else 1
+        self._batch_tokens = batch_tokens
+        self._split = split_sentences
+        self._languages = (src_lang, tgt_lang)
+        if settings.method == "epsilon":
+            self._vocabulary = read_vocabulary(self._folder)
+            self._ids = {token: id for id, token in enumerate(self._vocabulary)}
+        self._closing = threading.Event()
+        self._translator = self._load(self._workers)
+        self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="ct2")
+
+    def described(self) -> dict[str, Any]:
+        known = {
+            "model": f"{self._folder.name}@{_digest(self._folder)}",
+            **super().described(),
+            "compute": self._translator.compute_type,
+            "split": self._split or None,
+            "languages": ">".join(name or "" for name in self._languages) if any(self._languages) else None,
+        }
+        if self.settings.method == "beam":
+            known["batch-tokens"] = self._batch_tokens  # int8 beams differ a little between batches
+        return {name: value for name, value in known.items() if value is not None}
+
+    def close(self) -> None:
+        self._closing.set()  # a chunk under way may have minutes to go
+        self._pool.shutdown(cancel_futures=True)
+        self._translator.unload_model()
+
+    def generate(self, sources: Iterable[str], *, skip: int = 0) -> Iterator[Record]:
+        waiting: deque[tuple[int, Future[list[Record]]]] = deque()
+        stream = iter(sources)
+        start = 0
+        try:
+            while chunk := list(islice(stream, CHUNK)):
+                if start + len(chunk) > skip:
+                    waiting.append((start, self._pool.submit(self._translate, start, chunk)))
+                start += len(chunk)
+                if len(waiting) > self._workers:
+                    yield from _wanted(*waiting.popleft(), skip)
+            while waiting:
+                yield from _wanted(*waiting.popleft(), skip)
+        except CancelledError as exc:
+            raise UsageError("the generator was closed while candidates were still on their way") from exc
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+    def _translate(self, start: int, sources: list[str]) -> list[Record]:
+        """The candidate lists of one chunk. A limit that the model's folder does not tell is learnt from the error."""
+        known = self._positions
+        try:
+            return self._lists(start, sources)
+        except MbrError:
+            raise
+        except ValueError as exc:
+            raise UsageError(f"{self._folder}: CTranslate2 refuses a setting: {exc}") from exc
+        except RuntimeError as exc:
+            limit = _NO_POSITION.search(str(exc))
+            if limit and known != int(limit[1]):
+                self._positions = int(limit[1])
+                return self._translate(start, sources)
+            if "out of memory" in str(exc).lower():
+                raise ResourceError(f"out of memory while translating: {exc}; lower --batch-tokens or --nbest") from exc
+            raise ModelError(f"{self._folder}: CTranslate2 failed: {exc}") from exc
+
+    def _lists(self, start: int, sources: list[str]) -> list[Record]:
+        units = [unit for id, source in enumerate(sources, start) for unit in self._units(source, id)]
+        method = {"beam": self._beams, "sample": self._samples, "epsilon": self._epsilon_samples}[self.settings.method]
+        lists: dict[int, list[list[Candidate]]] = {}
+        for unit, candidates in zip(units, method(start, units) if units else [], strict=True):
+            lists.setdefault(unit.id, []).append(candidates)
+        nbest = self.settings.nbest
+        return [
+            CandidateList.of(source, join_candidates(lists[id]), id=id) if id in lists else blank(source, id, nbest)
+            for id, source in enumerate(sources, start)
+        ]
+
+    def _units(self, source: str, id: int) -> list[Unit]:
+        """What there is to translate in a source: nothing in a blank one, or in one of invisible characters."""
+        check_text(source, f"segment {id}")
+        encode, end = self._tokenizer.encode, self._tokenizer.end
+        parts = [(part, encode(part)) for part in (split_sentences(source) if self._split else [source])]
+        return [
+            Unit(self.fitted(tokens, end, self._positions, id), id)
+            for part, tokens in parts
+            if not self._tokenizer.is_blank(part, tokens)
+        ]
+
+    def _options(self, *, max_length: int | None = None) -> dict[str, Any]:
+        length = max_length or self.settings.max_length + len(self._prefix)
+        return {
+            "max_decoding_length": min(length, self._positions or length),
+            "min_decoding_length": 0,  # the default takes the end's share from the first step's probabilities
+            "max_input_length": 0,  # the default cuts without a word; `fitted` has cut with one
+            "return_scores": True,
+            "return_end_token": True,
+        }
+
+    def _beams(self, start: int, units: Sequence[Unit]) -> list[list[Candidate]]:
+        settings = self.settings
+        penalty = 1.0 if settings.length_penalty is None else settings.length_penalty
+        results = self._translator.translate_batch(
+            [unit.tokens for unit in units],
+            target_prefix=[self._prefix] * len(units) if self._prefix else None,
+            max_batch_size=max(1, self._batch_tokens // settings.beams),
+            batch_type="tokens",
+            beam_size=settings.beams,
+            patience=settings.patience or 1,
+            num_hypotheses=settings.nbest,
+            length_penalty=penalty,
+            **self._options(),
+        )
+        return [self._candidates(result, penalty) for result in results]
+
+    def _samples(self, start: int, units: Sequence[Unit]) -> list[list[Candidate]]:
+        settings = self.settings
+        translator = self._seeded_translator(start, max((unit.tokens for unit in units), key=len))
+        shuffle = np.random.default_rng([settings.seed, start])
+        several = max(1, _ROWS // settings.nbest)
+        lists = []
+        for begin in range(0, len(units), several):
+            self._stop_if_closing()
+            batch = [unit.tokens for unit in units[begin : begin + several]]
+            results = translator.translate_batch(
+                batch,
+                target_prefix=[self._prefix] * len(batch) if self._prefix else None,
+                beam_size=1,
+                num_hypotheses=settings.nbest,
+                sampling_topk=settings.top_k or 0,  # zero is all; CTranslate2's own default is one, which is greedy
+                sampling_topp=settings.top_p or 1,
+                sampling_temperature=settings.temperature or 1,
+                length_penalty=0,  # so that scores are log-probabilities
+                **self._options(),
+            )
+            for result in results:
+                candidates = self._candidates(result, 0)
+                # They come sorted by score: the first few would be no sample.
+                lists.append([candidates[place] for place in shuffle.permutation(len(candidates))])
+        return lists
+
+    def _seeded_translator(self, start: int, tokens: list[str]) -> Any:
+        """A fresh translator whose stream of random numbers is that of this chunk."""
+        import ctranslate2
+
+        digest = hashlib.blake2b(f"{self.settings.seed} {start}".encode(), digest_size=4).digest()
+        with _seeding:  # the seed is global, and taken when a worker first draws
+            ctranslate2.set_random_seed(int.from_bytes(digest, "big"))
+            translator = self._load(1)
+            translator.translate_batch([tokens], sampling_topk=0, beam_size=1, max_decoding_length=1)
+        return translator
+
+    def _epsilon_samples(self, start: int, units: Sequence[Unit]) -> list[list[Candidate]]:
+        settings = self.settings
+        lists = []
+        for part, unit in enumerate(units):
+            random = np.random.default_rng([settings.seed, start, part])
+            draws = epsilon.sample(
+                partial(self._paths, unit.tokens),
+                draws=settings.nbest,
+                epsilon=settings.epsilon or DEFAULT_EPSILON,
+                temperature=settings.temperature or 1,
+                max_length=min(settings.max_length, (self._positions or 10**9) - len(self._prefix)),
+                end=self._ids[self._tokenizer.end],
+                random=random,
+            )
+            self.count_cut_off(sum(draw.count for draw in draws if not draw.finished))
+            candidates = [
+                Candidate(self._tokenizer.decode([self._vocabulary[id] for id in draw.tokens]), draw.logprob)
+                for draw in draws
+                for _ in range(draw.count)
+            ]
+            lists.append([candidates[place] for place in random.permutation(len(candidates))])
+        return lists
+
+    def _paths(self, source: list[str], prefixes: list[epsilon.Prefix]) -> list[epsilon.Path]:
+        """Greedy continuations with their logits. Calls have the same make-up for the same source, always."""
+        longest = max(map(len, prefixes)) + len(self._prefix) + _LOOK_AHEAD
+        rows = max(1, _LOGITS // (len(self._vocabulary) * longest))
+        paths = []
+        for begin in range(0, len(prefixes), rows):
+            self._stop_if_closing()
+            part = prefixes[begin : begin + rows]
+            known = [self._prefix + [self._vocabulary[id] for id in prefix] for prefix in part]
+            results = self._translator.translate_batch(
+                [source] * len(part),
+                target_prefix=known,
+                beam_size=1,
+                return_logits_vocab=True,
+                **self._options(max_length=longest),
+            )
+            for prefix, result in zip(known, results, strict=True):
+                tokens = [self._ids[token] for token in result.hypotheses[0][len(prefix) :]]
+                logits = result.logits[0][len(prefix) : len(prefix) + len(tokens)]
+                paths.append(epsilon.Path(tokens, np.stack([_numpy(row) for row in logits])))
+        return paths
+
+    def _stop_if_closing(self) -> None:
+        if self._closing.is_set():
+            raise CancelledError
+
+    def _candidates(self, result: Any, penalty: float) -> list[Candidate]:
+        """Hypotheses as candidates, their scores without the normalisation by length."""
+        self.count_cut_off(sum(tokens[-1:] != [self._tokenizer.end] for tokens in result.hypotheses))
+        return [
+            Candidate(self._tokenizer.decode(tokens), score * len(tokens) ** penalty)
+            for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+            if score > _NEVER  # what fills a beam that has run out of hypotheses
+        ]
+
+    def _load(self, workers: int) -> Any:
+        import ctranslate2
+
+        try:
+            return ctranslate2.Translator(
+                str(self._folder),
+                device=self._device,
+                device_index=self._device_index,
+                compute_type=self._compute_type,
+                inter_threads=workers,
+                intra_threads=1,
+            )
+        except (RuntimeError, ValueError) as exc:
+            raise ModelError(f"{self._folder}: CTranslate2 cannot load it: {exc}") from exc
+
+
+def _wanted(start: int, future: Future[list[Record]], skip: int) -> list[Record]:
+    return future.result()[max(0, skip - start) :]
+
+
+def _ct2_folder(model: str) -> Path:
+    folder = model_folder(model)
+    if folder is None or not (folder / "model.bin").is_file():
+        raise ModelError(
+            f"{model}: not a CTranslate2 folder (no model.bin); convert a transformers model with "
+            f"mbr-generate --convert {model} -o FOLDER, or run it as it is with --backend hf"
+        )
+    return folder
+
+
+def _device(name: str) -> tuple[str, int]:
+    """CTranslate2 wants the number of a device apart."""
+    kind, _, index = name.partition(":")
+    if kind not in ("auto", "cpu", "cuda") or not (index.isdigit() or not index):
+        raise UsageError(f"device {name!r} is unknown to CTranslate2; expected auto, cpu, cuda or cuda:N")
+    if kind == "auto":
+        import ctranslate2
+
+        kind = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
+    return kind, int(index or 0)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _digest(folder: Path) -> str:
+    """Eight letters that change when the weights do."""
+    digest = hashlib.blake2b(digest_size=4)
+    with (folder / "model.bin").open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _numpy(row: Any) -> Any:
+    import ctranslate2
+
+    return np.array(row if row.device == "cpu" else row.to_device(ctranslate2.Device.cpu))

@@ -1,0 +1,1 @@
+"""What every command shares: console, configuration, journal and sink, the check of module owners, the launcher."""

@@ -1,0 +1,108 @@
+"""Run configurations: a YAML file of options, weaker than flags; and the resolved one, saved beside the output."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from candidates.command.journal import was_interrupted
+from candidates.common.errors import InputError, UsageError
+from candidates.common.text import atomic_output, remove_debris
+
+# How to go about a run, not what to compute: left out of the saved configuration.
+TRANSIENT = ("config", "resume", "force", "dry_run", "quiet", "log_format", "list_utilities", "help", "convert")
+
+
+def with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
+    """The words of the command line, with those of its --config file in front of them, so that flags win."""
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    finder.add_argument("--config")
+    try:
+        found, _ = finder.parse_known_args(argv)
+    except argparse.ArgumentError as exc:
+        raise UsageError(str(exc)) from exc
+    return [*_words(parser, Path(found.config)), *argv] if found.config else list(argv)
+
+
+def with_run_file(parser: argparse.ArgumentParser, argv: Sequence[str], file: str | None) -> list[str]:
+    """The same for a command that takes the file as a word of its own."""
+    return [*_words(parser, Path(file)), *argv] if file else list(argv)
+
+
+def save_config(output: Path, options: argparse.Namespace, signature: str, failed: int) -> None:
+    """Write the resolved options beside the output, so that --config takes them back."""
+    remove_debris(config_path(output))
+    with atomic_output(config_path(output), force=True) as stream:
+        stream.write(f"# {signature}\n# {failed} segments failed\n{_resolved(options)}".encode())
+
+
+def finished_with(output: Path, options: argparse.Namespace, others: Sequence[Path]) -> int | None:
+    """How many segments failed in the finished run with these options; None where there is no such run."""
+    path = config_path(output)
+    files = [output, *others]
+    if was_interrupted(files) or not all(file.is_file() for file in (*files, path)):
+        return None
+    _, failed, settings = (path.read_text(encoding="utf-8") + "\n\n").split("\n", 2)
+    if settings.rstrip("\n") != _resolved(options).rstrip("\n"):
+        return None
+    return int(failed.split()[1])
+
+
+def config_path(output: Path) -> Path:
+    return output.with_name(output.name + ".run.yaml")
+
+
+def _resolved(options: argparse.Namespace) -> str:
+    settings = {
+        key.replace("_", "-"): value
+        for key, value in sorted(vars(options).items())
+        if key not in TRANSIENT and value is not None and value is not False
+    }
+    return yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
+
+
+def _words(parser: argparse.ArgumentParser, path: Path) -> list[str]:
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise InputError(f"{path}: cannot be read: {exc.strerror}") from exc
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise InputError(f"{path}: not plain YAML: {exc}") from exc
+    if settings is None:
+        return []
+    if not isinstance(settings, dict):
+        raise InputError(f"{path}: expected lines like `utility: pear`")
+    actions = {action.dest: action for action in parser._actions}
+    actions |= {name[2:].replace("-", "_"): action for action in parser._actions for name in action.option_strings}
+    words: list[str] = []
+    for key, value in settings.items():
+        action = actions.get(str(key).replace("-", "_"))
+        if action is None or action.dest in ("config", "help") or not action.option_strings:
+            raise UsageError(f"{path}: unknown option {key!r}")
+        words += _option_words(path, action, value)
+    return words
+
+
+def _option_words(path: Path, action: argparse.Action, value: Any) -> list[str]:
+    name = action.option_strings[-1]
+    if isinstance(action, argparse.BooleanOptionalAction):
+        if not isinstance(value, bool):
+            raise UsageError(f"{path}: {action.option_strings[0][2:]} is true or false, found {value!r}")
+        return [action.option_strings[0] if value else name]
+    if action.nargs == 0:
+        if not isinstance(value, bool):
+            raise UsageError(f"{path}: {name[2:]} is true or false, found {value!r}")
+        return [name] if value else []
+    if value is None:
+        return []
+    if isinstance(action, argparse._AppendAction) and isinstance(value, list):
+        return [f"{name}={one}" for one in value]
+    if action.nargs is not None and not isinstance(value, dict):
+        return [name, *map(str, value if isinstance(value, list) else [value])]
+    if isinstance(value, (dict, list)):
+        raise UsageError(f"{path}: {name[2:]} takes one value, found {value!r}")
+    return [f"{name}={value}"]

@@ -1,0 +1,279 @@
+"""Output files that survive a kill: written beside their final names, committed now and then, published whole.
+
+While a run goes on, `NAME.partial` grows and `NAME.progress` records how far it is good: segments done, bytes per
+file, a digest of the input so far. A run that is killed and resumed cuts the partial files back to the last commit,
+checks that input and settings are the same, and goes on; the published files have the same bytes as those of an
+uninterrupted run. Under the final names there is never anything but a complete file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, TypeVar
+
+from candidates.common.errors import InputError, MbrError, UsageError
+from candidates.common.text import atomic_output, disk_errors, publish, refuse_overwrite, remove_debris
+
+Item = TypeVar("Item")
+Publisher = Callable[[Path, Path], None]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """How far the partial files are good, and how many of the segments so far have failed."""
+
+    segments: int
+    failed: int
+    sizes: list[int]
+    digest: str
+
+
+class Journal:
+    """The files of one run. Use it with `with`: leaving it by an error keeps what was committed, for `resume`."""
+
+    def __init__(
+        self,
+        files: list[Path],
+        settings: dict[str, Any],
+        *,
+        resume: bool = False,
+        force: bool = False,
+        keep_on_error: bool = True,
+    ) -> None:
+        for path in files:
+            refuse_overwrite(path, force=True)  # a folder is refused in any case
+        self.files = files
+        self.settings = settings
+        self._seconds = _seconds_between_commits()
+        self._partials = [partial_path(path) for path in files]
+        self._progress_path = progress_path(files[0])
+        self._digest = hashlib.blake2b(digest_size=16)
+        # Of the input up to each segment that was read but not yet written: a generator reads ahead.
+        self._digests: deque[str] = deque()
+        self._streams: list[IO[bytes]] = []
+        self._finishing = False
+        self._keep = keep_on_error
+        known = self._progress_path.exists() and keep_on_error
+        if known and not resume and not force:
+            raise UsageError(
+                f"an interrupted run left {self._progress_path}; give --resume to go on with it, or --force to start "
+                "anew"
+            )
+        if not (known and resume):
+            for path in files:
+                refuse_overwrite(path, force=force)
+        self.last = self._read_progress() if known and resume else Commit(0, 0, [0] * len(files), "")
+
+    def __enter__(self) -> Self:
+        with disk_errors(self._progress_path):
+            self._progress = self._progress_path.open("a+b")
+            _lock(self._progress, self.files[0])
+            if self.last.segments:
+                self.last = self._read_progress()  # now that nobody else can write it
+            self._cut_progress()
+        try:
+            for path, size in zip(self._partials, self.last.sizes, strict=True):
+                with disk_errors(path):
+                    path.touch()
+                    stream = path.open("r+b")
+                    self._streams.append(stream)
+                    stream.truncate(size)
+                    stream.seek(size)
+        except BaseException:
+            self._close()
+            if not self.last.segments:
+                self._remove()
+            raise
+        self._written = self.last
+        self._committed_at = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._finishing:  # published, or stopped on the way with everything committed
+            return
+        try:
+            self.commit()
+        except (OSError, MbrError):
+            pass  # a full disk: the last commit stands
+        finally:
+            self._close()
+        if not (self.last.segments and self._keep):
+            self._remove()
+
+    def skip_done(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items not yet done. Those done before are read again and must be the same as then."""
+        return islice(self.checked(items), self.last.segments, None)
+
+    def checked(self, items: Iterable[Item]) -> Iterator[Item]:
+        """All items; those done before must be the same as then, which shows when the last of them is read."""
+        done = self.last
+        read = 0
+        for item in items:
+            self._digest.update(repr(item).encode("utf-8", "surrogatepass"))
+            read += 1
+            if read > done.segments:
+                self._digests.append(self._digest.hexdigest())
+            elif read == done.segments and self._digest.hexdigest() != done.digest:
+                raise InputError(
+                    f"the first {done.segments} segments of the input changed since the interrupted run; give --force "
+                    "instead of --resume to start anew"
+                )
+            yield item
+        if read < done.segments:
+            raise InputError(f"the input has {read} segments, but {done.segments} were done before; did it change?")
+
+    @property
+    def failed(self) -> int:
+        """Failed segments of the whole run, those before an interruption included."""
+        return self._written.failed
+
+    def write(self, chunks: list[bytes], segments: int, failed: int = 0) -> None:
+        """Append to each file what belongs to the next `segments` items, and commit if it is time."""
+        digest = self._written.digest
+        for _ in range(segments):
+            digest = self._digests.popleft()
+        with disk_errors(self.files[0]):
+            for stream, chunk in zip(self._streams, chunks, strict=True):
+                stream.write(chunk)
+        sizes = [size + len(chunk) for size, chunk in zip(self._written.sizes, chunks, strict=True)]
+        self._written = Commit(self._written.segments + segments, self._written.failed + failed, sizes, digest)
+        if time.monotonic() - self._committed_at >= self._seconds:
+            self.commit()
+
+    def commit(self) -> None:
+        """Make everything written so far count."""
+        with disk_errors(self.files[0]):
+            for stream in self._streams:
+                stream.flush()
+                os.fsync(stream.fileno())
+            self._append_progress(asdict(self._written))
+        self.last = self._written
+        self._committed_at = time.monotonic()
+
+    def finish(self, publishers: list[Publisher]) -> None:
+        """Publish the files, the first one last: when it is there, the run is complete."""
+        self.commit()
+        self._finishing = True
+        self._close()
+        for partial, final, put in reversed(list(zip(self._partials, self.files, publishers, strict=True))):
+            put(partial, final)
+        self._remove()
+
+    def _cut_progress(self) -> None:
+        """Start the progress file anew, or cut off a line that a kill left unfinished."""
+        self._progress.seek(0)
+        whole = self._progress.read().rfind(b"\n") + 1 if self.last.segments else 0
+        self._progress.truncate(whole)
+        if not whole:
+            self._append_progress({"settings": self.settings})
+
+    def _append_progress(self, record: dict[str, Any]) -> None:
+        self._progress.write(json.dumps(record).encode() + b"\n")
+        self._progress.flush()
+        os.fsync(self._progress.fileno())
+
+    def _read_progress(self) -> Commit:
+        lines = self._progress_path.read_bytes().split(b"\n")[:-1]  # a line without its end was never finished
+        if not lines:
+            return Commit(0, 0, [0] * len(self.files), "")
+        try:
+            header, *commits = [json.loads(line) for line in lines]
+            before = header["settings"]
+            last = Commit(**commits[-1]) if commits else Commit(0, 0, [0] * len(self.files), "")
+        except (ValueError, KeyError, TypeError) as exc:
+            raise InputError(f"{self._progress_path}: not a progress file: {exc}; give --force to start anew") from exc
+        changed = [key for key in {**before, **self.settings} if before.get(key) != self.settings.get(key)]
+        if changed:
+            key = changed[0]
+            raise UsageError(
+                f"the interrupted run had {key} {before.get(key)!r}, this one has {self.settings.get(key)!r}; resume "
+                "with the same settings, or give --force to start anew"
+            )
+        for path, final, size in zip(self._partials, self.files, last.sizes, strict=True):
+            if not path.exists() and final.is_file() and final.stat().st_size == size:
+                os.replace(final, path)  # killed while publishing, when this file had its name already
+            # Killed before the first commit, a run may not have made its files yet.
+            if size and (not path.exists() or path.stat().st_size < size):
+                raise InputError(f"{path} is missing or shorter than recorded; give --force to start anew")
+        return last
+
+    def _close(self) -> None:
+        for stream, size in zip(self._streams, self.last.sizes, strict=True):
+            try:
+                stream.close()
+            except OSError:
+                pass  # what the full disk did not take was never committed
+            finally:
+                os.truncate(stream.name, size)
+        with contextlib.suppress(OSError):
+            self._progress.close()
+
+    def _remove(self) -> None:
+        """The progress file goes last: while it is there, a kill in here is an interruption that a resume cleans up."""
+        for path in self.files:
+            remove_debris(path)
+        for path in [*self._partials, self._progress_path]:
+            path.unlink(missing_ok=True)
+
+
+def _seconds_between_commits() -> float:
+    """Fewer cost time, more lose more in a kill."""
+    given = os.environ.get("MBR_COMMIT_SECONDS", "1")
+    try:
+        return float(given)
+    except ValueError as exc:
+        raise UsageError(f"MBR_COMMIT_SECONDS {given!r} is not a number of seconds; correct or unset it") from exc
+
+
+def _lock(stream: IO[bytes], output: Path) -> None:
+    """One process at a time: a job that is slow to die must not cut the file of the one that took over."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        raise UsageError(f"another process is writing {output}; wait for it, or stop it") from exc
+
+
+def partial_path(file: Path) -> Path:
+    return file.with_name(file.name + ".partial")
+
+
+def progress_path(first_file: Path) -> Path:
+    return first_file.with_name(first_file.name + ".progress")
+
+
+def was_interrupted(files: list[Path]) -> bool:
+    """Whether a run on these files waits to be resumed.
+
+    A run killed after its first file was published, but before it had cleaned up, is complete: its traces are removed.
+    """
+    first = files[0]
+    if not progress_path(first).exists():
+        return False
+    if partial_path(first).exists() or not first.exists():
+        return True
+    for path in [*map(partial_path, files), progress_path(first)]:
+        path.unlink(missing_ok=True)
+    return False
+
+
+def publish_as_is(partial: Path, final: Path) -> None:
+    """Rename, or compress under a `.gz` name."""
+    if final.suffix != ".gz":
+        publish(partial, final)
+        return
+    with atomic_output(final, force=True) as target, partial.open("rb") as source:
+        while block := source.read(1 << 20):
+            target.write(block)

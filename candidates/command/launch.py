@@ -1,0 +1,47 @@
+"""Where the commands start: in the one package that no other distribution claims.
+
+A command's module is imported inside `run`, so that even a broken installation ends in one clear sentence and
+the right exit code instead of a traceback.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+
+from candidates.command import owner
+from candidates.command.console import run
+
+COMMANDS = {
+    "mbr-decode": "mbr.cli.decode.command",
+    "mbr-generate": "candidates.cli",
+    "mbr-compare": "mbr.cli.compare.command",
+    "mbr-evaluate": "mbr.cli.evaluate.command",
+    "mbr-metaeval": "mbr.cli.metaeval.command",
+    "mbr-doctor": "mbr.cli.doctor",
+    "pear-score": "pear.cli.score",
+    "pear-train": "pear.cli.train",
+    "pear-convert": "pear.cli.convert",
+}
+
+
+def start(command: str) -> None:
+    def main() -> int:
+        if command == "mbr-doctor":
+            owner.only_look()
+        owner.check_owners()
+        code: int = import_module(COMMANDS[command]).command()
+        return code
+
+    run(command, main)
+
+
+mbr_decode = partial(start, "mbr-decode")
+mbr_generate = partial(start, "mbr-generate")
+mbr_compare = partial(start, "mbr-compare")
+mbr_evaluate = partial(start, "mbr-evaluate")
+mbr_metaeval = partial(start, "mbr-metaeval")
+mbr_doctor = partial(start, "mbr-doctor")
+pear_score = partial(start, "pear-score")
+pear_train = partial(start, "pear-train")
+pear_convert = partial(start, "pear-convert")

@@ -1,0 +1,1 @@
+"""What every package stands on: errors, text files, closing, the cache folder."""

@@ -1,0 +1,1 @@
+"""Candidate lists as files, one module a format."""

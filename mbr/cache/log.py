@@ -1,0 +1,106 @@
+"""Scores that survive a kill, for a run whose decisions all come at its end.
+
+With a budget for all lists together nothing is decided before everything is scored, so no output can be committed on
+the way. But a strategy asks for the same pairs again if it is given the same scores: so every answer is written down
+as it comes, and a resumed run reads the answers off until they end, then goes on with the model.
+
+File: a line of settings, then per request a digest of its pairs (16 bytes), their number (8) and their scores (4 each).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.common.errors import UsageError
+from candidates.common.text import disk_errors
+
+Row = tuple[str, ...]
+Scores = NDArray[np.float32]
+HEAD = b"mbr-decode scores: "
+DIGEST, COUNT = 16, 8
+
+
+class ScoreLog:
+    """The answers so far. Use it with `with`, and `remove` it when the run is complete.
+
+    With `resume`, answers of a run with the same `settings` (one line) are given again. Answers that an interrupted run
+    has left are not lost without `resume` or `force`, and a file of somebody else's is never touched without `force`.
+    The file appears with the first answer.
+    """
+
+    def __init__(self, path: Path, settings: str, *, resume: bool = False, force: bool = False) -> None:
+        self._path = path
+        self._head = HEAD + settings.replace("\n", " ").encode() + b"\n"
+        self._file: IO[bytes] | None = None
+        if not path.exists() or force:
+            path.unlink(missing_ok=True)
+            return
+        with disk_errors(path), path.open("rb") as file:
+            head = file.readline()
+        if not head.startswith(HEAD):
+            raise UsageError(f"{path} is in the way: scores of this run are to be kept there; move it or give --force")
+        if not resume:
+            raise UsageError(
+                f"{path} holds the scores of an interrupted run; give --resume to go on or --force to forget"
+            )
+        if head != self._head:
+            raise UsageError(f"{path}: the interrupted run had other settings; give --force to forget it")
+        self._file = path.open("r+b")
+        self._file.seek(len(head))
+
+    def _opened(self) -> IO[bytes]:
+        if self._file is None:
+            with disk_errors(self._path):
+                self._file = self._path.open("w+b")
+                self._file.write(self._head)
+        return self._file
+
+    def score(self, rows: Sequence[Row], compute: Callable[[Sequence[Row]], Any]) -> Scores:
+        """The scores of these pairs: as written down, or computed and written down."""
+        about = _digest(rows) + len(rows).to_bytes(COUNT, "little")
+        size = len(about) + 4 * len(rows)
+        if self._file is not None:
+            begins = self._file.tell()
+            record = self._file.read(size)
+            if len(record) == size and record.startswith(about):
+                return np.frombuffer(record, "<f4", offset=len(about)).astype(np.float32)
+            self._file.seek(begins)
+            self._file.truncate()  # a record that a kill cut off
+        scores = np.asarray(compute(rows), np.float32)
+        if scores.shape == (len(rows),):  # else somebody else will complain
+            file = self._opened()
+            with disk_errors(self._path):
+                file.write(about + scores.astype("<f4").tobytes())
+                file.flush()
+                os.fsync(file.fileno())
+        return scores
+
+    def blocks(self, keys: Sequence[Sequence[str]], compute: Callable[[Sequence[int]], list[Scores]]) -> list[Scores]:
+        """Matrices are computed again: utilities that make them are quick."""
+        return compute(range(len(keys)))
+
+    def remove(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _digest(rows: Sequence[Row]) -> bytes:
+    found = hashlib.blake2b(digest_size=DIGEST)
+    for row in rows:
+        found.update("\0".join(row).encode() + b"\n")
+    return found.digest()

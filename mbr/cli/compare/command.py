@@ -1,0 +1,285 @@
+"""mbr-compare: sources or candidate lists in; several utilities and strategies, judged and drawn, out.
+
+Parse and check here; where the lists come from is in `compare_input.py`, the work in `mbr.compare`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from candidates.command.console import Console, Parser, add_message_options
+from candidates.common.errors import MbrError, UsageError
+from candidates.formats.files import FORMATS
+from candidates.options import add_generation_options
+from mbr.cli.common.models import add_model_options, check_numbers, model_options, parse_with_lists
+
+if TYPE_CHECKING:
+    from mbr.compare import Comparison
+
+QUICK_START = """\
+quick start:
+  mbr-compare --sources src.txt --references ref.txt --utility pear chrf --strategy race halving -o report
+  mbr-compare --candidates lists.jsonl --utility comet pear=FOLDER,strategy=half --judge chrf xcomet -o report
+  mbr-compare --preset pear-table2 --candidates lists.jsonl --references ref.txt --device cuda -o table2"""
+
+FILES = ("report.html", "report.json", "report.tsv")
+LISTS = ("utility", "strategy", "judge", "references", "model")
+
+
+def parser() -> Parser:
+    p = Parser(
+        "mbr-compare",
+        "Which utility and which strategy to use, and what they cost: decode the same candidate lists with several "
+        "settings, judge what each has chosen, and write one page to look at (report.html), one for programs "
+        "(report.json) and a table (report.tsv).",
+        QUICK_START,
+    )
+
+    g = p.add_argument_group("input")
+    g.add_argument(
+        "--sources",
+        metavar="FILE",
+        help="text to translate, a sentence a line (- is standard input); or the sources of lists in lines, moses or "
+        "fairseq",
+    )
+    g.add_argument("--candidates", metavar="FILE", help="candidate lists that exist already, instead of text")
+    g.add_argument("--input-format", choices=FORMATS, help="default: by the file's name")
+    g.add_argument("--logprobs", metavar="FILE", help="a log-probability per line of a lines file")
+    g.add_argument(
+        "--nbest",
+        type=int,
+        metavar="N",
+        help="candidates per source: to make of a text (default: 100), lines per source (lines), else the first N",
+    )
+    g.add_argument(
+        "--references",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="one file for each set of references (default: those in the lists, if any)",
+    )
+
+    g = p.add_argument_group("settings to compare")
+    g.add_argument(
+        "--utility",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="NAME, NAME=MODEL, or either with ,key=value: strategy, budget, tolerance, prior, weights, prefilter, "
+        "label and the utility's options (default: pear chrf); see mbr-decode --list-utilities",
+    )
+    g.add_argument(
+        "--strategy",
+        nargs="+",
+        action="extend",
+        metavar="NAME[:X]",
+        help="for each utility that it fits and that names none: half, race:0.05, halving:500 ... (default: the "
+        "utility's own)",
+    )
+    g.add_argument("--preset", metavar="NAME", help="an experiment by name: pear-table2")
+    g.add_argument(
+        "--model",
+        nargs="+",
+        action="extend",
+        metavar="NAME=MODEL",
+        help="checkpoint of a utility or judge wherever it names none: a folder, a file, or a hub name",
+    )
+    g.add_argument("--weights", choices=("count", "uniform", "logprob"), help="of pseudo-references, as in mbr-decode")
+    g.add_argument(
+        "--self",
+        dest="self_rule",
+        choices=("exclude", "include"),
+        default="exclude",
+        help="whether a candidate counts as its own pseudo-reference",
+    )
+    g.add_argument("--seed", type=int, default=1, help="of everything random")
+
+    g = p.add_argument_group("judges")
+    g.add_argument(
+        "--judge",
+        nargs="+",
+        action="extend",
+        metavar="NAME[=MODEL]",
+        help="see mbr-evaluate --list-judges (default, with references: chrf bleu ter)",
+    )
+    g.add_argument(
+        "--baseline", metavar="LABEL", help="the row that the others are tested against (default: the first)"
+    )
+    g.add_argument(
+        "--oracle",
+        default="chrf",
+        metavar="NAME",
+        help="judge that finds the best candidate by the references; none: no such row",
+    )
+    g.add_argument("--tokenize", default="13a", metavar="NAME", help="sacrebleu tokenizer for bleu: zh, ja-mecab, ...")
+    g.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="draws for intervals; 0: none")
+    g.add_argument("--trials", type=int, default=10_000, metavar="N", help="of the randomisation test; 0: none")
+
+    g = p.add_argument_group("output")
+    g.add_argument("-o", "--output", metavar="FOLDER", default="report", help="where the three files go")
+    g.add_argument(
+        "--study",
+        type=int,
+        default=6,
+        metavar="K",
+        help="segments of which all pairs are scored in both orders, for heat maps and regret against passes",
+    )
+    g.add_argument("--title", metavar="TEXT", help="of the page")
+    g.add_argument("--force", action="store_true", help="overwrite an earlier report")
+
+    add_generation_options(p, short_names=False)
+    add_model_options(p, "models (all utilities and judges)", keeps="lists, scores and judgements")
+
+    g = p.add_argument_group("run")
+    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
+    add_message_options(p)
+    return p
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    options = parse_with_lists(parser(), sys.argv[1:] if argv is None else list(argv), LISTS)
+    console = Console("mbr-compare", quiet=options.quiet, log_format=options.log_format)
+    _check(options)
+
+    from mbr.cli.compare.input import read_input
+    from mbr.cli.compare.settings import judges_of, nbest_of, oracle_of, settings_of
+
+    # What makes no sense is told before anything is read or loaded.
+    options.nbest = nbest_of(options)
+    settings, judges, oracle = settings_of(options), judges_of(options), oracle_of(options)
+    began = time.monotonic()
+    with ExitStack() as stack:
+        given = read_input(options, settings, judges, oracle, stack, console)
+        _make_folder(Path(options.output))
+        done = _compare(options, settings, judges, oracle, given, stack, console)
+    _print_table(done)
+    _write(done, options)
+    return _report(done, options, console, time.monotonic() - began)
+
+
+def _make_folder(folder: Path) -> None:
+    """Before the work: a folder that cannot be written to would be its end."""
+    from candidates.common.text import disk_errors
+
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise UsageError(f"cannot write to {folder}; check the folder")
+
+
+def _check(options: argparse.Namespace) -> None:
+    from candidates.common.text import refuse_overwrite
+
+    if options.candidates is None and options.sources is None:
+        raise UsageError("nothing to compare; give --sources FILE to translate, or --candidates FILE with lists")
+    words = [options.candidates, options.sources, options.logprobs, *(options.references or [])]
+    if words.count("-") > 1:
+        raise UsageError("only one of --candidates, --sources, --logprobs and --references can be standard input")
+    if "" in words or not options.output:
+        raise UsageError("--candidates, --sources, --references and --output need names; found an empty word")
+    check_numbers(
+        options, from_zero=("bootstrap", "trials", "seed", "study"), positive=("threads", "batch_tokens", "nbest")
+    )
+    folder = Path(options.output)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; expected a folder for {', '.join(FILES)}")
+    for name in FILES:
+        refuse_overwrite(folder / name, force=options.force)
+
+
+def _compare(
+    options: argparse.Namespace,
+    settings: Sequence[Any],
+    judges: Sequence[Any],
+    oracle: str | None,
+    given: Any,
+    stack: ExitStack,
+    console: Console,
+) -> Comparison:
+    from candidates.common.cache import cache_folder
+    from mbr.cache.judgements import Cache
+    from mbr.cli.compare.settings import with_defaults
+    from mbr.compare import compare
+    from mbr.compare.deciding import Rules
+
+    return compare(
+        given.records,
+        with_defaults(settings, given),
+        judges,
+        references=given.references,
+        rules=Rules(
+            weights=options.weights or ("uniform" if given.beam else "count"),
+            self_rule=options.self_rule,
+            seed=options.seed,
+            nbest=options.nbest or given.origin.get("nbest"),
+            options=model_options(options),
+        ),
+        baseline=options.baseline,
+        oracle=oracle,
+        first=given.first,
+        study=options.study,
+        draws=options.bootstrap,
+        trials=options.trials,
+        tokenize=options.tokenize,
+        scores=None if options.no_cache else cache_folder() / "scores.sqlite",
+        judgements=None if options.no_cache else stack.enter_context(Cache(tell=console.warn)),
+        origin=given.origin,
+        progress=console.shows_progress,
+        tell=console.info,
+        tell_failure=console.warn,
+    )
+
+
+def _write(done: Comparison, options: argparse.Namespace) -> None:
+    """All three files, each whole; and the options beside them."""
+    from candidates.command.config import save_config
+    from candidates.common.text import atomic_output
+    from mbr.cli.compare.tables import json_text, tsv_text
+    from mbr.compare.page import page
+
+    folder = Path(options.output)
+    contents = (page(done, options.title), json_text(done), tsv_text(done))
+    for name, content in zip(FILES, contents, strict=True):
+        with atomic_output(folder / name, force=options.force) as stream:
+            stream.write(content.encode())
+    failed = len(done.left_out) + sum(len(row.fallbacks) for row in done.rows)
+    save_config(folder / FILES[0], options, f"mbr-compare, {len(done.rows)} rows", failed)
+
+
+def _print_table(done: Comparison) -> None:
+    from mbr.cli.common.layout import WIDTH
+    from mbr.cli.compare.tables import text_table
+
+    sys.stdout.write(text_table(done, shutil.get_terminal_size((WIDTH, 0)).columns))
+    sys.stdout.flush()
+
+
+def _report(done: Comparison, options: argparse.Namespace, console: Console, seconds: float) -> int:
+    from mbr.cli.common.layout import counted
+
+    errors = [*(row.error for row in done.rows), *(judge.error for judge in done.evaluation.judges)]
+    failed = [error for error in errors if error is not None]
+    for error in failed:
+        if not isinstance(error, (MbrError, MemoryError, OSError)):
+            traceback.print_exception(error)
+    console.info(
+        f"{Path(options.output, FILES[0])} is ready: {counted(len(done.rows), 'row')}, "
+        f"{counted(len(done.lists), 'segment')}, {counted(len(done.evaluation.judges), 'judge')} in {seconds:.1f} s"
+        + (f"; {len(failed)} of them failed" if failed else "")
+        + (f"; {counted(len(done.left_out), 'segment')} left out" if done.left_out else ""),
+        rows=len(done.rows),
+        segments=len(done.lists),
+        failed=len(failed),
+        left_out=len(done.left_out),
+        seconds=round(seconds, 3),
+    )
+    return done.exit_code()

@@ -1,0 +1,74 @@
+"""A comparison as a table in a terminal, as TSV, and as JSON text."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from mbr.cli.common.layout import short_name, side_by_side, tsv
+from mbr.cli.evaluate.tables import judge_column, legend
+from mbr.compare import Comparison
+from mbr.compare.comparison import Row
+from mbr.compare.document import as_json
+from mbr.compare.summary import summary
+from mbr.evaluate.evaluation import reason_of
+
+TSV_SCORES = ("score", "low", "high", "difference", "p_bootstrap", "p_randomisation", "significant", "same_family")
+TSV_HEADER = (
+    "row",
+    "kind",
+    "judge",
+    *TSV_SCORES,
+    "rank",
+    "passes",
+    "seconds",
+    "device",
+    "cost_ratio",
+    "signature",
+    "error",
+)
+
+
+def json_text(done: Comparison) -> str:
+    return json.dumps(as_json(done), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def tsv_text(done: Comparison) -> str:
+    """A line for each row and judge; of what failed, the reason."""
+    lines: list[Sequence[Any]] = [TSV_HEADER]
+    for row in done.rows:
+        cost = (row.passes, row.seconds, row.device, row.cost_ratio, row.signature)
+        for place, judge in enumerate(done.evaluation.judges):
+            score = judge.scores.get(row.label)
+            cells = [getattr(score, name, None) for name in TSV_SCORES]
+            rank = None if score is None else done.ranks(place)[row.label]
+            error = row.error or judge.error
+            lines.append(
+                (row.label, row.kind, judge.label, *cells, rank, *cost, None if error is None else reason_of(error))
+            )
+    return tsv(lines)
+
+
+def text_table(done: Comparison, width: int) -> str:
+    """Rows with their scores and costs, the legend, and the summary."""
+    standing = [row.label for row in done.rows if row.error is None]
+    failed = [row.label for row in done.rows if row.error is not None]
+    order = [*standing, *failed]
+    rows = [done.row(label) for label in order]
+    names = ["", *(short_name(label) + (" (baseline)" if label == done.baseline else "") for label in order)]
+    columns = [[*judge_column(judge, standing), *("failed" for _ in failed)] for judge in done.evaluation.judges]
+    gpu = any(row.on_gpu for row in rows)
+    columns += [
+        ["passes a list", *(_passes(row, len(done.lists)) for row in rows)],
+        ["seconds" if gpu else "CPU s", *("" if row.seconds is None else f"{row.seconds:.3g}" for row in rows)],
+        ["cost", *("" if row.cost_ratio is None else f"{row.cost_ratio:.3g}x" for row in rows)],
+    ]
+    said = "".join(textwrap.fill(f"- {one}", width, subsequent_indent="  ") + "\n" for one in summary(done))
+    return "\n".join([side_by_side(names, columns, width), legend(done.evaluation, width), said])
+
+
+def _passes(row: Row, segments: int) -> str:
+    failed = f" ({len(row.fallbacks)} failed)" if row.fallbacks else ""
+    return "" if row.passes is None else f"{row.passes / segments:,.0f}{failed}"

@@ -1,0 +1,82 @@
+"""The sum of a run: what its decisions cost, how sure they are and what befell them, told at the end."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean, median
+
+import numpy as np
+
+from candidates.command.console import Console
+from mbr.decide import Decision
+from mbr.signature import Signature
+
+MUCH = 0.05  # a regret that is worth a count of its own
+
+
+class Tally:
+    """Counts of what happened so far. `add` every window, then `report` once."""
+
+    def __init__(self) -> None:
+        self.segments = self.passes = self.failed = 0
+        self.flags: Counter[str] = Counter()
+        self._candidates = 0
+        self._numbers: dict[str, list[float]] = {"estimated_regret": [], "contenders": [], "rho": [], "tau": []}
+        self._began = time.monotonic()
+
+    def add(self, window: Sequence[Decision], console: Console) -> None:
+        for decision in window:
+            self.segments += 1
+            self.passes += decision.passes
+            self.flags.update(decision.flags)
+            if decision.error:
+                self.failed += 1
+                console.warn(decision.error)
+            elif decision.passes:
+                self._candidates += int(np.isfinite(decision.expected).sum())
+                for name, numbers in self._numbers.items():
+                    if (value := getattr(decision.certainty, name)) is not None:
+                        numbers.append(value)
+
+    def report(self, console: Console, signature: Signature) -> None:
+        seconds = time.monotonic() - self._began
+        each = f" ({self.passes / self._candidates:.1f} a candidate)" if self._candidates else ""
+        flags = "".join(f", {count} {flag}" for flag, count in sorted(self.flags.items()))
+        failed = f", {self.failed} failed" if self.failed else ""
+        console.info(
+            f"{self.segments} segments, {self.passes} pairs scored{each} in {seconds:.1f} s{flags}{failed}",
+            segments=self.segments,
+            passes=self.passes,
+            seconds=round(seconds, 3),
+            failed=self.failed,
+            flags=dict(self.flags),
+        )
+        self._report_certainty(console)
+        console.info(str(signature))
+
+    def _report_certainty(self, console: Console) -> None:
+        """Means of regret and contenders, median of rho, root mean square of tau, as far as they are known.
+
+        tau rests on few pairs of each list, so a median of it would be too small.
+        """
+        known: dict[str, float] = {}
+        words = []
+        if regrets := self._numbers["estimated_regret"]:
+            above = sum(regret > MUCH for regret in regrets)
+            known |= {"estimated_regret": fmean(regrets), "above_5_percent": above / len(regrets)}
+            words.append(
+                f"estimated regret {100 * fmean(regrets):.2f} %, above 5 % in {above} of {len(regrets)} segments"
+            )
+        if contenders := self._numbers["contenders"]:
+            known["contenders"] = fmean(contenders)
+            words.append(f"{fmean(contenders):.1f} contenders left")
+        if values := self._numbers["rho"]:
+            known["rho"] = median(values)
+            words.append(f"rho {known['rho']:.2f}")
+        if values := self._numbers["tau"]:
+            known["tau"] = fmean(value**2 for value in values) ** 0.5
+            words.append(f"tau {known['tau']:.2f}")
+        if words:
+            console.info("; ".join(words), **{name: round(value, 6) for name, value in known.items()})

@@ -1,0 +1,137 @@
+"""The files of mbr-evaluate: outputs of systems, sources and references, all of one length.
+
+A system is a file of lines, mbr-decode's JSONL, or standard input; a folder is one system for each of its `*.txt`, as
+in mt-metrics-eval. Beside a file that mbr-decode wrote lies its `.run.yaml`, which tells the utilities that chose.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from candidates.command.config import config_path
+from candidates.common.errors import InputError, MbrError, UsageError
+from candidates.common.text import lines, printable
+
+SUFFIXES = (".gz", ".txt", ".jsonl")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of one file."""
+
+    path: str
+    texts: list[str]
+
+    @property
+    def marked(self) -> bool:
+        """Whether the first text begins with a byte order mark."""
+        return bool(self.texts) and self.texts[0].startswith("\ufeff")
+
+
+def read_texts(path: str) -> Texts:
+    """A byte order mark stays: what is judged is what is there, as with sacrebleu and in WMT's published scores."""
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a folder; expected a file of lines")
+    return Texts(path, _decisions(path) if _is_jsonl(path) else [text for _, text in lines(path, keep_bom=True)])
+
+
+def read_systems(words: Sequence[str], references: Sequence[Texts]) -> tuple[dict[str, Texts], list[str]]:
+    """Systems by name, of words such as `NAME=FILE`, `FILE` and `FOLDER`; and the names that were left out.
+
+    A file of a folder that holds a reference is no system: mt-metrics-eval puts references there too.
+    """
+    systems: dict[str, Texts] = {}
+    left_out = []
+    for word in words:
+        for name, path, listed in _named_files(word):
+            if not printable(name):
+                raise UsageError(f"the name {name!r} of a system holds a control character; say NAME=FILE without one")
+            if name in systems:
+                raise UsageError(f"two systems are called {name!r}: {systems[name].path} and {path}; say NAME=FILE")
+            found = read_texts(path)
+            if listed and any(found.texts == one.texts for one in references):
+                left_out.append(name)
+            else:
+                systems[name] = found
+    if not systems:
+        raise InputError(f"no system in {', '.join(words)}: all files there hold references")
+    return systems, left_out
+
+
+def check_lengths(systems: dict[str, Texts], others: Sequence[Texts]) -> None:
+    """Refuse files of different lengths: the first of the others (or of the systems) says how many lines there are."""
+    first, *rest = [*others, *systems.values()]
+    for file in rest:
+        if len(file.texts) != len(first.texts):
+            short, long = sorted((file, first), key=lambda one: len(one.texts))
+            raise InputError(
+                f"{short.path} has {len(short.texts)} lines, but {long.path} has {len(long.texts)}: line "
+                f"{len(short.texts) + 1} is the first that is missing; expected a line for each segment in every file"
+            )
+
+
+def choosers(path: str) -> list[str]:
+    """The utility that chose these outputs and that of its first stage, if mbr-decode wrote them here."""
+    from mbr.signature import Signature
+
+    try:
+        head = config_path(Path(path)).read_text(encoding="utf-8").partition("\n")[0]
+        signature = Signature.parse(head.removeprefix("# "))
+        first_stage = [signature["prefilter"].rpartition(":")[0]] if "prefilter" in signature else []
+        return [signature["utility"], *first_stage]
+    except (OSError, ValueError, KeyError, MbrError):  # no such file, or not one of mbr-decode's
+        return []
+
+
+def _named_files(word: str) -> list[tuple[str, str, bool]]:
+    """(name, path, whether it was found in a folder) of the systems that a word stands for."""
+    name, equals, path = word.partition("=")
+    if not equals or Path(word).exists():
+        name, path = "", word
+    elif not name or not path:
+        raise UsageError(f"--systems {word}: expected NAME=FILE, a file or a folder")
+    if path == "-":
+        return [(name or "stdin", path, False)]
+    if Path(path).is_dir():
+        if name:
+            raise UsageError(
+                f"--systems {word}: {path} is a folder, whose files have names of their own; leave out NAME="
+            )
+        files = sorted(str(file) for file in Path(path).glob("*.txt"))
+        if not files:
+            raise InputError(f"{path}: no *.txt in this folder; expected one file for each system")
+        return [(_stem(file), file, True) for file in files]
+    return [(name or _stem(path), path, False)]
+
+
+def _stem(path: str) -> str:
+    name = Path(path).name
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name or Path(path).name
+
+
+def _is_jsonl(path: str) -> bool:
+    return path.removesuffix(".gz").endswith(".jsonl")
+
+
+def _decisions(path: str) -> list[str]:
+    """The field `text` of each record; a segment that mbr-decode could not decide has none and counts as empty."""
+    texts = []
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as exc:
+            raise InputError(f"{path}, line {number}: not valid JSON: {exc}") from exc
+        text = record.get("text", 0) if isinstance(record, dict) else 0
+        if text is not None and not isinstance(text, str):
+            raise InputError(
+                f'{path}, line {number}: expected an object like {{"text": ...}}, as mbr-decode writes them'
+            )
+        texts.append(text or "")
+    return texts

@@ -1,0 +1,1 @@
+"""How any neural metric runs: devices, batches, weights, encoders, the hub."""

@@ -1,0 +1,179 @@
+"""Rows of many lengths -> batches that fit, on one device or several, and again in smaller ones when memory runs out.
+
+Rows are taken longest first and cut into batches by padded tokens, so that hardly any padding is computed. Several
+workers (replicas of a network) take batches from one queue. A batch that does not fit in memory is put back and the
+budget halved.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from candidates.common.errors import ResourceError
+from pear.backends import is_out_of_memory, release_memory
+from pear.serialize import Ints
+
+Worker = TypeVar("Worker")
+
+# Hidden-size vectors alive per token in the widest layer: inputs, queries, keys, values, a 4x feed-forward, outputs.
+ACTIVATIONS_PER_TOKEN = 12
+
+
+def run_batches(
+    lengths: Ints,
+    budget: int,
+    workers: Sequence[Worker],
+    work: Callable[[Worker, Ints], None],
+    *,
+    label: str | None = None,
+) -> int:
+    """Have `work(worker, rows)` done for all rows of these lengths, in batches of at most `budget` padded tokens.
+
+    Returns the budget to use next time, which is smaller if memory ran out. With a `label` a progress bar is shown.
+    """
+    queue = BatchQueue(lengths, budget)
+    with _progress(int(lengths.sum()), label) as bar:
+
+        def take_and_work(worker: Worker) -> None:
+            while (rows := queue.take()) is not None:
+                try:
+                    work(worker, rows)
+                except (RuntimeError, MemoryError) as exc:
+                    if not is_out_of_memory(exc):
+                        raise
+                    queue.put_back(rows, exc)
+                else:
+                    queue.done()
+                    bar.update(int(lengths[rows].sum()))
+                    continue
+                release_memory()  # only now has the failed batch let go of its tensors
+
+        _run_on_all(workers, take_and_work, queue)
+    return queue.lasting_budget
+
+
+def in_chunks(count: int, width: int, work: Callable[[int, int], None]) -> None:
+    """Have `work(left, right)` done for all of `count` things, some `width` at once, fewer when memory runs out."""
+    left, width = 0, max(width, 1)
+    while left < count:
+        try:
+            work(left, min(left + width, count))
+        except (RuntimeError, MemoryError) as exc:
+            if not is_out_of_memory(exc):
+                raise
+            if width == 1:
+                raise ResourceError(f"out of memory: {exc}; use a smaller model or a larger machine") from exc
+            width //= 2
+        else:
+            left += width
+            continue
+        release_memory()  # only now has the failed chunk let go of its tensors
+
+
+def default_batch_tokens(hidden: int, *, on_cpu: bool) -> int:
+    """Padded tokens a batch: on a CPU as many as keep a layer's activations in its cache."""
+    return min(max(2**19 // hidden, 512), 4096) if on_cpu else 16384
+
+
+class BatchQueue:
+    """Rows waiting to be scored, longest first; hands out batches that fit the budget of padded tokens."""
+
+    def __init__(self, lengths: Ints, budget: int) -> None:
+        self.lengths = lengths
+        self.budget = budget
+        self.lasting_budget = budget
+        self._order = np.argsort(-lengths, kind="stable")
+        self._next = 0
+        self._returned: list[Ints] = []
+        self._in_flight = 0
+        self._failed = False
+        self._ready = threading.Condition()
+
+    def take(self) -> Ints | None:
+        """The next batch; waits while another worker may still put one back; None at the end."""
+        with self._ready:
+            while not self._failed:
+                rows = self._cut()
+                if rows is not None:
+                    self._in_flight += 1
+                    return rows
+                if not self._in_flight:
+                    break
+                self._ready.wait()
+            return None
+
+    def put_back(self, rows: Ints, cause: BaseException) -> None:
+        """This batch did not fit in memory: halve the budget and queue its rows again."""
+        with self._ready:
+            if len(rows) == 1:
+                raise ResourceError(
+                    f"out of memory for a single row of {self.lengths[rows[0]]} tokens ({cause}); use a smaller "
+                    "model, dtype bf16, or a larger machine"
+                ) from cause
+            used = int(self.lengths[rows].max()) * len(rows)
+            if 2 * used > self.budget:  # a full batch, not a tail: later requests had better be smaller too
+                self.lasting_budget = min(self.lasting_budget, max(used // 2, 1))
+            self.budget = min(self.budget, max(used // 2, 1))
+            self._returned.append(rows)
+            self._in_flight -= 1
+            self._ready.notify_all()
+
+    def done(self) -> None:
+        with self._ready:
+            self._in_flight -= 1
+            self._ready.notify_all()
+
+    def fail(self) -> None:
+        with self._ready:
+            self._failed = True
+            self._ready.notify_all()
+
+    def _cut(self) -> Ints | None:
+        if self._returned:
+            rows = self._returned.pop()
+            size = self._fitting(rows)
+            if size < len(rows):
+                self._returned.append(rows[size:])
+            return rows[:size]
+        if self._next == len(self._order):
+            return None
+        rows = self._order[self._next :]
+        rows = rows[: self._fitting(rows)]
+        self._next += len(rows)
+        return rows
+
+    def _fitting(self, rows: Ints) -> int:
+        """Rows come longest first, so the first one sets the padded length."""
+        return min(max(self.budget // int(self.lengths[rows[0]]), 1), len(rows))
+
+
+def _run_on_all(workers: Sequence[Worker], work: Callable[[Worker], None], queue: BatchQueue) -> None:
+    if len(workers) == 1:
+        work(workers[0])
+        return
+    errors: list[BaseException] = []
+
+    def guarded(worker: Worker) -> None:
+        try:
+            work(worker)
+        except BaseException as exc:
+            errors.append(exc)
+            queue.fail()
+
+    threads = [threading.Thread(target=guarded, args=(worker,), daemon=True) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def _progress(total: int, label: str | None) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit="tok", unit_scale=True, disable=label is None, leave=False, desc=label)

@@ -1,0 +1,124 @@
+"""Parts that every neural metric is put together from: an encoder in its shape, its tokenizer, its weights.
+
+The encoder's configuration and tokenizer are a folder or a hub repository; its weights come with the metric's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from candidates.common.errors import ModelError
+from pear.agreement import PROBES
+from pear.runtime.hub import ENCODER_FILES, REVISIONS, fetch
+
+
+def locate_encoder(
+    named: str | Path | None, recorded: str, root: Path, revision: str | None, hub: dict[str, Any]
+) -> Path:
+    """The encoder's configuration and tokenizer: a folder or hub name that the user gave, or what was recorded.
+
+    What the checkpoint recorded may have moved: it is looked for beside it too.
+    """
+    wanted = str(named or recorded)
+    local = wanted.startswith((".", "/", "~"))
+    beside = [] if named else [root / wanted, root / "encoder"]
+    for folder in [Path(wanted).expanduser(), *beside]:
+        if (folder / "config.json").is_file():
+            return folder
+    if local:
+        raise ModelError(
+            f"the encoder folder {wanted} does not exist or has no config.json; give the folder of its configuration "
+            "and tokenizer (--encoder FOLDER)"
+        )
+    try:
+        return fetch(wanted, revision=revision or REVISIONS.get(wanted), files=ENCODER_FILES, **hub)
+    except ModelError as exc:
+        raise ModelError(
+            f"the checkpoint needs the configuration and tokenizer of its encoder {wanted}: {exc}; a local folder "
+            "may be given instead (--encoder FOLDER)"
+        ) from exc
+
+
+def empty_encoder(folder: Path, kind: str | None = None) -> Any:
+    """The encoder in its shape, without weights (`fill_weights`) and without the pooler, which no metric uses."""
+    from transformers import AutoConfig, AutoModel
+
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        if kind is not None and config.model_type != kind:
+            raise ModelError(f"{folder}: an encoder of type {config.model_type}, but the checkpoint has {kind}")
+        with torch.device("meta"):  # to draw billions of random weights would take longer than to read the real ones
+            encoder = AutoModel.from_config(config, add_pooling_layer=False, trust_remote_code=False)
+        make_buffers(encoder)
+        return encoder
+    except (OSError, ValueError, TypeError, KeyError) as exc:
+        raise ModelError(f"{folder}: cannot build the encoder from this configuration: {exc}") from exc
+
+
+def make_buffers(encoder: Any) -> None:
+    """What an encoder made on the device `meta` holds besides its weights, and no file stores: positions and types."""
+    for name, buffer in list(encoder.named_buffers()):
+        owner = encoder.get_submodule(name.rpartition(".")[0])
+        kind = name.rpartition(".")[2]
+        if kind not in ("position_ids", "token_type_ids"):
+            raise ValueError(f"its part {name} is unknown here")
+        values = torch.arange(buffer.shape[-1]) if kind == "position_ids" else torch.zeros(buffer.shape[-1])
+        owner.register_buffer(kind, values.to(buffer.dtype).expand(buffer.shape).clone(), persistent=False)
+
+
+def load_tokenizer(folder: Path, class_name: str | None = None) -> Any:
+    """The tokenizer in a folder, of the class that it names itself unless another is known to be right."""
+    import transformers
+
+    try:
+        if class_name is not None:
+            tokenizer = getattr(transformers, class_name).from_pretrained(folder)
+        else:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        if tokenizer.pad_token_id is None and (folder / "sentencepiece.bpe.model").is_file():
+            # Folders of the larger XLM-R may not say which tokenizer they hold, and transformers 5 does not guess it.
+            tokenizer = transformers.XLMRobertaTokenizerFast.from_pretrained(folder)
+        probe = tokenizer(PROBES[0][0])["input_ids"][1:-1]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as exc:
+        raise ModelError(f"{folder}: cannot load the tokenizer: {exc}") from exc
+    # Without its vocabulary file a tokenizer may still load, and read every text as unknown.
+    if not probe or set(probe) <= {tokenizer.unk_token_id}:
+        raise ModelError(f"{folder}: the tokenizer knows no words; is its vocabulary file missing?")
+    return tokenizer
+
+
+def fill_weights(network: nn.Module, state: dict[str, Any], file: Path, strict: bool = False) -> None:
+    """Load weights by name, in the precision they have. `strict` refuses those the network has no place for.
+
+    Unlike with a lenient load, a missing weight is always an error: it would be random.
+    """
+    try:
+        result = network.load_state_dict(state, strict=False, assign=True)
+    except RuntimeError as exc:
+        raise ModelError(f"{file}: the weights do not fit the configuration: {exc}") from exc
+    missing, unexpected = result.missing_keys, result.unexpected_keys
+    if not all(weight.is_floating_point() for weight in network.parameters()):
+        raise ModelError(f"{file}: quantised or complex weights; expected floating-point numbers")
+    if missing:
+        raise ModelError(f"{file}: {len(missing)} weights are missing, e.g. {missing[0]}")
+    if strict and unexpected:
+        raise ModelError(f"{file}: {len(unexpected)} weights have no place in this network, e.g. {unexpected[0]}")
+
+
+def fingerprint(network: nn.Module, tokenizer: Any, settings: str = "") -> str:
+    """Twelve hexadecimal digits that tell checkpoints apart.
+
+    By all weights as stored, by how texts are tokenised, and by `settings`, which may change what is computed of them.
+    """
+    digest = hashlib.blake2b(settings.encode(), digest_size=6)
+    for triple in PROBES:
+        digest.update(repr(tokenizer(list(triple))["input_ids"]).encode())
+    for name, weight in sorted(network.named_parameters()):
+        digest.update(f"{name}{tuple(weight.shape)}".encode())
+        digest.update(weight.detach().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
