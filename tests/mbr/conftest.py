@@ -1,10 +1,12 @@
-"""Tiny random metrics in the genuine formats."""
+"""Tiny random metrics in the genuine formats, and judges that count."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+from tests.mbr.evaluate.made import Count
 
 COMET_KINDS = {"comet": "regression_metric", "cometkiwi": "unified_metric", "xcomet": "xcomet_metric"}
 
@@ -21,3 +23,15 @@ def tiny_metrics(tmp_path_factory: pytest.TempPathFactory, quiet_machine: None) 
     write_random_bleurt(root / "bleurt", layers=1)
     write_random_metricx(root / "metricx", layers=1)
     return {name: root / name for name in (*COMET_KINDS, "bleurt", "metricx")}
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> type[Count]:
+    """`count`, `errors` as judges by name; with a fresh record of what they did."""
+    from mbr import metrics
+
+    monkeypatch.setitem(metrics.CLASSES, "count", "tests.mbr.evaluate.made:Count")
+    monkeypatch.setitem(metrics.CLASSES, "errors", "tests.mbr.evaluate.made:Errors")
+    Count.events.clear()
+    Count.rows_scored = 0
+    return Count
