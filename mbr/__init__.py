@@ -20,11 +20,14 @@ from candidates.command.owner import check_owners
 from candidates.common.version import __version__
 
 if TYPE_CHECKING:
-    from mbr.api import decode, get_prefilter, rerank, utility_matrix
+    from mbr.api import decode, rerank, utility_matrix
     from mbr.decide import Decision
     from mbr.matrix import UtilityMatrix, read_matrices
+    from mbr.opening import Models, open_decoder
     from mbr.pipeline import Decoder
+    from mbr.recipe import Recipe, TermSpec, read_recipe
     from mbr.signature import Signature
+    from mbr.terms import Term
     from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, get_utility
 
 _HOMES = {
@@ -39,7 +42,12 @@ _HOMES = {
     "MatrixUtility": "mbr.utilities",
     "PairUtility": "mbr.utilities",
     "QualityUtility": "mbr.utilities",
-    "get_prefilter": "mbr.api",
+    "Models": "mbr.opening",
+    "open_decoder": "mbr.opening",
+    "Recipe": "mbr.recipe",
+    "TermSpec": "mbr.recipe",
+    "read_recipe": "mbr.recipe",
+    "Term": "mbr.terms",
     "get_utility": "mbr.utilities",
 }
 
@@ -47,15 +55,20 @@ __all__ = [
     "Decision",
     "Decoder",
     "MatrixUtility",
+    "Models",
     "PairUtility",
     "QualityUtility",
+    "Recipe",
     "Signature",
+    "Term",
+    "TermSpec",
     "UtilityMatrix",
     "__version__",
     "decode",
-    "get_prefilter",
     "get_utility",
+    "open_decoder",
     "read_matrices",
+    "read_recipe",
     "rerank",
     "utility_matrix",
 ]

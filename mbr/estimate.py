@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from candidates.formats.files import Record
 from candidates.lists import CandidateList
@@ -73,25 +75,32 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
         elif (place := draw.randrange(scored)) < SAMPLED_LISTS:
             sample[place] = record
     possible = pairs
-    at_most = possible if decoder.budget_total is None else min(possible, decoder.budget_total)
+    total = decoder.recipe.budget_total
+    at_most = possible if total is None else min(possible, total)
     pairs = min(_likely(decoder, sample, possible), at_most)
     seconds, tokens, memory = _measure(decoder, sample, pairs, possible)
-    seconds += _first_stage(decoder, sample) * scored / max(len(sample), 1)
-    if decoder.prefilter is not None:
-        cost = decoder.prefilter.cost(sample)
-        if "tokens" in cost:
-            tokens = (tokens or 0) + round(cost["tokens"] * scored / max(len(sample), 1))
-        if "memory_bytes" in cost:
-            memory = (memory or 0) + cost["memory_bytes"]
+    compared = [item for item in sample if len(item) > 1]
+    share = scored / max(len(compared), 1)
+    for score, cost in _single_candidate_work(decoder):
+        began = time.perf_counter()
+        score(compared)
+        seconds += (time.perf_counter() - began) * share
+        costs = cost(compared)
+        if "tokens" in costs:
+            tokens = (tokens or 0) + round(costs["tokens"] * share)
+        if "memory_bytes" in costs:
+            memory = (memory or 0) + costs["memory_bytes"]
     return Estimate(segments, bad, candidates, unique, pairs, at_most, tokens, seconds, memory)
 
 
-def _first_stage(decoder: Decoder, sample: list[CandidateList]) -> float:
-    """Seconds that the prefilter takes for these lists."""
-    began = time.perf_counter()
+def _single_candidate_work(decoder: Decoder) -> list[tuple[Callable[[list[CandidateList]], Any], Any]]:
+    """What scores single candidates of a list, and what says its cost: the first stage and the terms."""
+    stages: list[tuple[Callable[[list[CandidateList]], Any], Any]] = []
     if decoder.prefilter is not None:
-        decoder.prefilter.score([item for item in sample if len(item) > 1])
-    return time.perf_counter() - began
+        stages.append((decoder.prefilter.score, decoder.prefilter.cost))
+    for weighted in decoder.terms:
+        stages.append((partial(weighted.term.values, references=decoder.recipe.references), weighted.term.cost))
+    return stages
 
 
 def _likely(decoder: Decoder, sample: list[CandidateList], at_most: int) -> int:
@@ -99,7 +108,7 @@ def _likely(decoder: Decoder, sample: list[CandidateList], at_most: int) -> int:
     some = [item for item in sample if decoder.passes(item)][:DECODED_LISTS]
     if not (decoder.strategy.adaptive and some):
         return at_most
-    some_decoder = replace(decoder, budget_total=None, on_error="skip")
+    some_decoder = _without_total(decoder)
     spent = sum(decision.passes for window in some_decoder.windows(some) for decision in window)
     return min(round(at_most * spent / sum(map(some_decoder.passes, some))), at_most)
 
@@ -140,7 +149,7 @@ def _measure_each(decoder: Decoder, sample: list[CandidateList], passes: int) ->
     """The same where each candidate is scored once, by decoding the sample."""
     some = [item for item in sample if len(item) > 1]
     began = time.perf_counter()
-    for _ in replace(decoder, budget_total=None, prefilter=None, on_error="skip").windows(some):
+    for _ in replace(_without_total(decoder), prefilter=None).windows(some):
         pass
     seconds = time.perf_counter() - began
     share = passes / max(sum(map(len, some)), 1)
@@ -152,6 +161,11 @@ def _measure_each(decoder: Decoder, sample: list[CandidateList], passes: int) ->
         cost = {key: sum(each[key] for each in costs) if key == "tokens" else costs[0][key] for key in costs[0]}
     tokens = round(cost["tokens"] * share) if "tokens" in cost else None
     return seconds * share, tokens, cost.get("memory_bytes")
+
+
+def _without_total(decoder: Decoder) -> Decoder:
+    """The same for some lists on their own."""
+    return replace(decoder, recipe=replace(decoder.recipe, budget_total=None), on_error="skip", models=None)
 
 
 def _duration(seconds: float) -> str:

@@ -1,156 +1,154 @@
 """The pipeline: candidate lists -> utility scores, as many as the strategy asks for -> decisions. Start reading here.
 
-Lists are taken in windows of consecutive segments. In a window every list has a conversation with the strategy;
-the pairs they all ask for are scored together, each conversation gets its answers, and so on until the last one
-has decided. Windows depend on the lists and the settings alone, so a run that goes on at a window's edge gives the
-same numbers.
+Lists are taken in windows of consecutive segments. In a window every list has a conversation with the strategy; the
+pairs that all of them ask for are scored together (`mbr.pool`), each conversation gets its scores, and so on until the
+last one has decided. Windows depend on the lists and the settings alone, so a run that goes on at a window's edge gives
+the same numbers.
 
-    decoder = Decoder(get_utility("chrf"), get_strategy("full"))
-    for decisions in decoder.windows(read_lists("lists.jsonl")):
-        ...
+    with open_decoder(Recipe("chrf")) as decoder:
+        for decisions in decoder.windows(read_lists("lists.jsonl")):
+            ...
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.common.closing import Closing
 from candidates.common.errors import InputError, MbrError, ModelError, UsageError
 from candidates.common.version import __version__
 from candidates.formats.files import BadRecord, Record
 from candidates.lists import CandidateList
 from mbr.cache.scores import Memory
-from mbr.decide import (
-    SELF_RULES,
-    WEIGHTS,
-    Decision,
-    SelfRule,
-    Weights,
-    expected_utility,
-    list_prior,
-    list_weights,
-    own_weights,
-    rank,
-)
+from mbr.decide import Decision, rank
 from mbr.matrix import UtilityMatrix
-from mbr.pool import Talk, hold
+from mbr.pool import OpenConversation, Pool, until_all_end
 from mbr.prefilter import Prefilter
+from mbr.recipe import Recipe
 from mbr.signature import Signature
 from mbr.strategies import Outcome, Segment, Strategy
+from mbr.terms import Term
 from mbr.utilities import MatrixUtility, Utility
 
 OnError = Literal["stop", "skip", "fallback"]
 ON_ERROR: tuple[OnError, ...] = ("stop", "skip", "fallback")
 
-# A window closes when its lists want as many passes a round as the utility takes at once, or when it holds this many.
+Floats = NDArray[np.float64]
+
+# A window closes when its lists want as many passes per round as the utility takes at once, or when it holds this many.
 WINDOW_LISTS = 256
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """A list as it came, and what of it is compared: all, or the candidates `kept`, with their `hints`."""
+class WeightedTerm:
+    """A loaded term and its weight in the score."""
 
-    listed: CandidateList
-    item: CandidateList
-    kept: list[int] | None = None
-    hints: NDArray[np.float64] | None = None
+    term: Term
+    weight: float
+
+
+class ListConversation(OpenConversation):
+    """The conversation of one list, and what `Decoder.finish` needs to know of it.
+
+    `listed` is the list as it came; of it the candidates at the places `kept` are compared, with the values of the
+    terms [kept] by name.
+    """
+
+    def __init__(
+        self,
+        listed: CandidateList,
+        kept: Sequence[int],
+        terms: Mapping[str, Floats],
+        strategy: Strategy,
+        segment: Segment,
+    ) -> None:
+        super().__init__(listed if len(kept) == len(listed) else listed.take(kept), strategy.converse(segment))
+        self.listed = listed
+        self.terms = terms
+        self.added = segment.terms
+        self._kept = list(kept)
 
     def places(self, ranking: Sequence[int]) -> tuple[int, ...]:
-        return tuple(ranking) if self.kept is None else tuple(self.kept[place] for place in ranking)
+        """Places in the whole list."""
+        return tuple(self._kept[place] for place in ranking)
 
-    def spread(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-        """NaN for those that were not kept."""
-        if self.kept is None:
-            return expected
+    def spread(self, values: Floats) -> Floats:
+        """Values [kept] over the whole list; NaN for candidates that were not kept."""
+        if len(self._kept) == len(self.listed):
+            return values
         whole = np.full(len(self.listed), np.nan)
-        whole[self.kept] = expected
+        whole[self._kept] = values
         return whole
 
 
 @dataclass(frozen=True)
-class Decoder:
-    """A utility, a strategy and the rules of decision, ready to decode any number of lists."""
+class Decoder(Closing):
+    """A recipe with its loaded parts, ready to decode any number of lists. `mbr.opening.open_decoder` makes it."""
 
+    recipe: Recipe
     utility: Utility
     strategy: Strategy
-    weights: Weights = "count"
-    self_rule: SelfRule = "exclude"
-    seed: int = 1
-    on_error: OnError = "stop"
-    keep_matrix: bool = False
-    # How much the generator's own length-normalised log-probability counts beside the utility.
-    prior: float = 0.0
+    terms: tuple[WeightedTerm, ...] = ()
     # A cheap first stage that keeps the best of each list.
     prefilter: Prefilter | None = None
-    # Passes for all lists together, spent where the regret to expect is largest; all lists are then one window.
-    budget_total: int | None = None
-    # What knows scores of before, and is told those of now (`mbr.cache.scores`, `mbr.cache.log`).
+    on_error: OnError = "stop"
+    keep_matrix: bool = False
+    # Holds scores of earlier runs and takes in those of this one (`mbr.cache`).
     memory: Memory | None = None
     # A reason why a list cannot be used, or None; for checks that belong to the caller's output.
     check: Callable[[CandidateList], str | None] = lambda item: None
+    # Models that are closed with the decoder.
+    models: Closing | None = None
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("weights", self.weights, WEIGHTS),
-            ("self_rule", self.self_rule, SELF_RULES),
-            ("on_error", self.on_error, ON_ERROR),
-        ):
-            if value not in allowed:
-                raise UsageError(f"{name} {value!r} is unknown; expected one of {', '.join(allowed)}")
-        if not (math.isfinite(self.prior) and self.prior >= 0):
-            raise UsageError(f"prior {self.prior} is not a number from 0 on")
+        if self.on_error not in ON_ERROR:
+            raise UsageError(f"on_error {self.on_error!r} is unknown; expected one of {', '.join(ON_ERROR)}")
         if self.keep_matrix and self.strategy.asks == "aggregate":
             raise UsageError("strategy 'aggregate' makes no matrix that could be kept; use full")
-        self.strategy.check_total(self.budget_total)
+        self.strategy.check_total(self.recipe.budget_total)
         self.strategy.check_fit(self.utility.name, self.utility)
 
-    def signature(self, nbest: int | None = None) -> Signature:
-        return Signature(
-            {
-                "utility": self.utility.name,
-                **self.utility.settings(),
-                "strategy": self.strategy.name,
-                **self.strategy.settings,
-                "self": self.self_rule,
-                "nbest": "all" if nbest is None else nbest,
-                "weights": self.weights,
-                "prior": self.prior or None,
-                **self._prefilter_settings(),
-                "budget-total": self.budget_total,
-                "seed": self.seed if self.strategy.uses_seed else None,
-                "version": __version__,
-            }
-        )
+    def close(self) -> None:
+        if self.models is not None:
+            self.models.close()
 
-    def _prefilter_settings(self) -> dict[str, object]:
-        if self.prefilter is None:
-            return {}
-        return {"prefilter": self.prefilter.name, **{f"prefilter-{k}": v for k, v in self.prefilter.settings.items()}}
+    def notes(self) -> list[str]:
+        """Messages for the user about the loaded parts."""
+        first_stage = self.prefilter.notes if self.prefilter else ()
+        added = [note for weighted in self.terms for note in weighted.term.notes()]
+        return list(dict.fromkeys([*first_stage, *self.utility.notes(), *added]))
+
+    def show_progress(self, show: bool) -> None:
+        """Whether models show progress bars of their own."""
+        self.utility.progress = show
+        for weighted in self.terms:
+            weighted.term.progress = show
+
+    def signature(self, nbest: int | None = None) -> Signature:
+        """The recipe's, with what is known of the parts now that they are loaded."""
+        terms = {
+            spec.name: {**spec.options, **weighted.term.settings()}
+            for spec, weighted in zip(self.recipe.terms, self.terms, strict=True)
+        }
+        first_stage = self.prefilter.settings if self.prefilter else {}
+        utility = {**self.recipe.options, **self.utility.settings()}
+        fields = self.recipe.fields(utility, self.strategy, terms, first_stage)
+        return Signature({**fields, "nbest": "all" if nbest is None else nbest, "version": __version__})
 
     def windows(self, records: Iterable[Record]) -> Iterator[list[Decision]]:
         """Decisions in input order, a window at a time."""
-        for window in self._cut(records):
-            yield self._decode_window(window)
+        for window in self.cut(records):
+            yield self.decide(window)
 
-    def passes(self, item: CandidateList) -> int:
-        """How many pairs the strategy asks for, at most."""
-        item = item.take(range(self.kept(item)))  # which ones are kept is not known yet
-        if len(item) == 1:
-            return 0
-        return self.strategy.passes(len(item), int(self._diagonal(item).sum()), self.utility.relation)
-
-    def kept(self, item: CandidateList) -> int:
-        """How many candidates are left of a list to compare."""
-        return len(item) if self.prefilter is None else min(len(item), self.prefilter.keep)
-
-    def _cut(self, records: Iterable[Record]) -> Iterator[list[Record]]:
-        if self.budget_total is not None:
+    def cut(self, records: Iterable[Record]) -> Iterator[list[Record]]:
+        """Windows of consecutive records; they depend on the records and the recipe alone."""
+        if self.recipe.budget_total is not None:
             yield list(records)
             return
         window: list[Record] = []
@@ -165,115 +163,82 @@ class Decoder:
         if window:
             yield window
 
-    def _decode_window(self, window: Sequence[Record]) -> list[Decision]:
+    def decide(self, window: Sequence[Record]) -> list[Decision]:
+        """The decisions of one window, in its order."""
+        pool = Pool[int](self.utility, self.memory)
         decisions: dict[int, Decision] = {}
-        entries: dict[int, _Entry] = {}
-        for place, record in enumerate(window):
-            if isinstance(record, BadRecord):
-                decisions[place] = self._failed(record, record.error)
-                continue
-            reason = self.check(record)
-            if reason is not None:
-                decisions[place] = self._failed(record, InputError(f"segment {record.id!r}: {reason}"))
-            elif len(record) == 1:
-                decisions[place] = self._single(record)
+        for place, started in enumerate(self.start(window)):
+            if isinstance(started, Decision):
+                decisions[place] = started
             else:
-                entries[place] = _Entry(record, record)
-        for place, failure in self._keep_best(entries):
-            decisions[place] = self._failed(entries.pop(place).listed, failure)
-        talks: dict[int, Talk] = {}
-        fair_share = None if self.budget_total is None else self.budget_total // max(len(entries), 1)
-        for place, entry in entries.items():
-            try:
-                talks[place] = self._talk(entry, fair_share)
-            except InputError as exc:
-                decisions[place] = self._failed(entry.listed, exc)
-        for place, talk in hold(talks, self.utility, self.budget_total, self.memory):
-            entry = entries[place]
-            decisions[place] = self._failed(entry.listed, talk.error) if talk.error else self._decide(talk, entry)
+                pool.add(place, started)
+        for place, conversation in until_all_end(pool, self.recipe.budget_total):
+            decisions[place] = self.finish(cast(ListConversation, conversation))
         return [decisions[place] for place in range(len(window))]
 
-    def _keep_best(self, entries: dict[int, _Entry]) -> list[tuple[int, MbrError]]:
-        """Let the prefilter look at the lists; returns those it could not judge."""
-        if self.prefilter is None or not entries:
-            return []
-        failures: list[tuple[int, MbrError]] = []
-        found = self.prefilter.score([entry.listed for entry in entries.values()])
-        for (place, entry), scores in zip(list(entries.items()), found, strict=True):
-            if isinstance(scores, MbrError):
-                failures.append((place, scores))
-                continue
-            if scores.shape != (len(entry.listed),) or not np.isfinite(scores).all():
-                reason = f"prefilter {self.prefilter.name} gave no finite score for every candidate"
-                failures.append((place, ModelError(f"segment {entry.listed.id!r}: {reason}")))
-                continue
-            kept = self.prefilter.best(scores)
-            entries[place] = _Entry(entry.listed, entry.listed.take(kept), kept, scores[kept])
-        return failures
+    def start(self, records: Sequence[Record]) -> list[Decision | ListConversation]:
+        """Of each record a conversation to score for, or the decision where nothing needs scoring.
 
-    def _talk(self, entry: _Entry, fair_share: int | None) -> Talk:
-        item = entry.item
-        weights = list_weights(item, self.weights)
-        segment = Segment(
-            draws=_text_draws(item.texts, self.seed),
-            weights=weights,
-            own_weights=own_weights(weights, self._copies(item), self.self_rule),
-            relation=self.utility.relation,
-            diagonal=self._diagonal(item),
-            hints=entry.hints,
-            fair_share=fair_share,
-        )
-        return Talk(item, weights, self.strategy.talk(segment), list_prior(item, self.prior))
+        The first stage and the terms are computed here, for all records together.
+        """
+        results: dict[int, Decision | ListConversation] = {}
+        lists: dict[int, CandidateList] = {}
+        for place, record in enumerate(records):
+            if isinstance(record, BadRecord):
+                results[place] = self.failed(record, record.error)
+            elif (reason := self.check(record)) is not None:
+                results[place] = self.failed(record, InputError(f"segment {record.id!r}: {reason}"))
+            elif len(record) == 1:
+                results[place] = self._single(record)
+            else:
+                lists[place] = record
+        kept, hints = self._keep_best(lists, results)
+        compared = {place: lists[place].take(kept[place]) if place in hints else lists[place] for place in kept}
+        terms = self._term_values(compared, lists, results)
+        total = self.recipe.budget_total
+        fair_share = None if total is None else total // max(len(terms), 1)
+        for place, values in terms.items():
+            try:
+                segment = self._segment(compared[place], values, hints.get(place), fair_share)
+                results[place] = ListConversation(lists[place], kept[place], values, self.strategy, segment)
+            except InputError as exc:
+                results[place] = self.failed(lists[place], exc)
+        return [results[place] for place in range(len(records))]
 
-    def _diagonal(self, item: CandidateList) -> NDArray[np.bool_]:
-        """Whose u(i, i) matters (or costs nothing) and is not zero by antisymmetry."""
-        if self.utility.relation == "antisymmetric":
-            return np.zeros(len(item), np.bool_)
-        if self.self_rule == "include" or isinstance(self.utility, MatrixUtility):
-            return np.ones(len(item), np.bool_)
-        return self._copies(item) > 1
-
-    def _copies(self, item: CandidateList) -> NDArray[np.float64]:
-        """How many listed entries stand behind each weight."""
-        return np.array(item.counts, np.float64) if self.weights == "count" else np.ones(len(item))
-
-    def _decide(self, talk: Talk, entry: _Entry) -> Decision:
-        item, outcome = talk.item, cast(Outcome, talk.outcome)
-        expected, ranking = outcome.expected, outcome.ranking
-        if expected is None or ranking is None:
-            expected = expected_utility(outcome.values, talk.weights, self._copies(item), self.self_rule)
-            ranking = rank(expected)
-        if not np.isfinite(expected[list(ranking)]).all():
-            error = ModelError(f"segment {item.id!r}: an expected utility is not a finite number")
-            return self._failed(entry.listed, error)
+    def finish(self, conversation: ListConversation) -> Decision:
+        """The decision of a conversation that has ended."""
+        if conversation.error is not None:
+            return self.failed(conversation.listed, conversation.error)
+        item, outcome = conversation.candidates, cast(Outcome, conversation.outcome)
+        if outcome.expected is None or outcome.ranking is None:
+            expected = self.recipe.references.expected(outcome.values, item)
+            scores = expected if conversation.added is None else expected + conversation.added
+            ranking = rank(scores)
+        else:
+            scores, ranking = outcome.expected, outcome.ranking
+            expected = scores if conversation.added is None else scores - conversation.added
+        if not np.isfinite(scores[list(ranking)]).all():
+            return self.failed(conversation.listed, ModelError(f"segment {item.id!r}: a score is not a finite number"))
         flags = {
-            "tie": len(ranking) > 1 and expected[ranking[0]] == expected[ranking[1]],
+            "tie": len(ranking) > 1 and scores[ranking[0]] == scores[ranking[1]],
             "truncated": self.utility.truncates(item.source, item.texts),
             "unseen": len(ranking) < len(item),
         }
         return Decision(
             id=item.id,
-            candidates=entry.listed,
-            ranking=entry.places(ranking),
-            expected=entry.spread(expected),
-            passes=talk.passes,
+            candidates=conversation.listed,
+            ranking=conversation.places(ranking),
+            expected=conversation.spread(expected),
+            scores=conversation.spread(self.recipe.weight * scores),
+            terms={name: conversation.spread(values) for name, values in conversation.terms.items()},
+            passes=conversation.passes,
             certainty=outcome.certainty,
             flags=tuple(flag for flag, raised in flags.items() if raised),
-            matrix=self._matrix(item.id, item.texts, outcome, talk.passes),
+            matrix=self._matrix(item.id, item.texts, outcome, conversation.passes),
         )
 
-    def _single(self, item: CandidateList) -> Decision:
-        """One distinct candidate is chosen without scoring."""
-        matrix = self._matrix(item.id, item.texts, _nothing_scored(1))
-        return Decision(item.id, item, (0,), np.zeros(0), flags=("single",), matrix=matrix)
-
-    def _matrix(self, id: str | int, texts: tuple[str, ...], outcome: Outcome, passes: int = 0) -> UtilityMatrix | None:
-        if not self.keep_matrix:
-            return None
-        name, relation = self.utility.name, self.utility.relation
-        return UtilityMatrix(outcome.values, outcome.scored, name, relation, passes, id, texts)
-
-    def _failed(self, record: Record, error: MbrError) -> Decision:
+    def failed(self, record: Record, error: MbrError) -> Decision:
+        """What stands for a decision that could not be made; raises where errors stop the run."""
         if self.on_error == "stop":
             raise error
         stand_in = self.on_error == "fallback" and isinstance(record, CandidateList)
@@ -282,18 +247,116 @@ class Decoder:
             candidates=record if isinstance(record, CandidateList) else None,
             ranking=(0,) if stand_in else (),
             expected=np.zeros(0),
+            scores=np.zeros(0),
             flags=("fallback",) if self.on_error == "fallback" else (),
             error=str(error),
             matrix=self._matrix(record.id, (), _nothing_scored(0)),
             source=record.source,
         )
 
+    def passes(self, item: CandidateList) -> int:
+        """How many pairs the strategy asks for, at most."""
+        item = item.take(range(self.kept(item)))  # which ones are kept is not known yet
+        if len(item) == 1:
+            return 0
+        return self.strategy.passes(len(item), int(self._diagonal(item).sum()), self.utility.relation)
+
+    def kept(self, item: CandidateList) -> int:
+        """How many candidates are left of a list to compare."""
+        return len(item) if self.prefilter is None else min(len(item), self.prefilter.keep)
+
+    def _keep_best(
+        self, lists: Mapping[int, CandidateList], results: dict[int, Decision | ListConversation]
+    ) -> tuple[dict[int, Sequence[int]], dict[int, Floats]]:
+        """The places kept of each list, and the first stage's scores of them; lists it cannot score have failed."""
+        if self.prefilter is None or not lists:
+            return {place: range(len(item)) for place, item in lists.items()}, {}
+        kept: dict[int, Sequence[int]] = {}
+        hints: dict[int, Floats] = {}
+        scored = self.prefilter.score(list(lists.values()))
+        for (place, item), scores in zip(lists.items(), scored, strict=True):
+            if isinstance(scores, MbrError):
+                results[place] = self.failed(item, scores)
+            elif scores.shape != (len(item),) or not np.isfinite(scores).all():
+                reason = f"prefilter {self.prefilter.name} gave no finite score for every candidate"
+                results[place] = self.failed(item, ModelError(f"segment {item.id!r}: {reason}"))
+            else:
+                kept[place] = self.prefilter.best(scores)
+                hints[place] = scores[kept[place]]
+        return kept, hints
+
+    def _term_values(
+        self,
+        compared: Mapping[int, CandidateList],
+        lists: Mapping[int, CandidateList],
+        results: dict[int, Decision | ListConversation],
+    ) -> dict[int, dict[str, Floats]]:
+        """The values of every term by name, for each list that has them all; the others have failed."""
+        values: dict[int, dict[str, Floats]] = {place: {} for place in compared}
+        for spec, weighted in zip(self.recipe.terms, self.terms, strict=True):
+            remaining = list(values)
+            computed = weighted.term.values([compared[place] for place in remaining], self.recipe.references)
+            for place, result in zip(remaining, computed, strict=True):
+                if not isinstance(result, MbrError) and (
+                    np.shape(result) != (len(compared[place]),) or not np.isfinite(result).all()
+                ):
+                    result = ModelError(
+                        f"segment {compared[place].id!r}: the term {spec.name} is not a finite number for every candidate"
+                    )
+                if isinstance(result, MbrError):
+                    del values[place]
+                    results[place] = self.failed(lists[place], result)
+                else:
+                    values[place][spec.name] = np.asarray(result, np.float64)
+        return values
+
+    def _segment(
+        self, item: CandidateList, terms: Mapping[str, Floats], hints: Floats | None, fair_share: int | None
+    ) -> Segment:
+        references = self.recipe.references
+        return Segment(
+            draws=_text_draws(item.texts, self.recipe.seed),
+            weights=references.of(item),
+            own_weights=references.own(item),
+            relation=self.utility.relation,
+            diagonal=self._diagonal(item),
+            terms=self._added(terms),
+            hints=hints,
+            fair_share=fair_share,
+        )
+
+    def _added(self, terms: Mapping[str, Floats]) -> Floats | None:
+        """What the terms add to the expected utilities [N], in units of the utility."""
+        if not terms:
+            return None
+        weights = {spec.name: spec.weight / self.recipe.weight for spec in self.recipe.terms}
+        return np.asarray(sum(weights[name] * values for name, values in terms.items()))
+
+    def _diagonal(self, item: CandidateList) -> NDArray[np.bool_]:
+        """Whose u(i, i) matters (or costs nothing) and is not zero by antisymmetry."""
+        if self.utility.relation == "antisymmetric":
+            return np.zeros(len(item), np.bool_)
+        if self.recipe.self_rule == "include" or isinstance(self.utility, MatrixUtility):
+            return np.ones(len(item), np.bool_)
+        return self.recipe.references.copies(item) > 1
+
+    def _single(self, item: CandidateList) -> Decision:
+        """One distinct candidate is chosen without scoring."""
+        matrix = self._matrix(item.id, item.texts, _nothing_scored(1))
+        return Decision(item.id, item, (0,), np.zeros(0), np.zeros(0), flags=("single",), matrix=matrix)
+
+    def _matrix(self, id: str | int, texts: tuple[str, ...], outcome: Outcome, passes: int = 0) -> UtilityMatrix | None:
+        if not self.keep_matrix:
+            return None
+        name, relation = self.utility.name, self.utility.relation
+        return UtilityMatrix(outcome.values, outcome.scored, name, relation, passes, id, texts)
+
 
 def _nothing_scored(size: int) -> Outcome:
     return Outcome(np.zeros((size, size), np.float32), np.zeros((size, size), np.bool_))
 
 
-def _text_draws(texts: Sequence[str], seed: int) -> NDArray[np.float64]:
+def _text_draws(texts: Sequence[str], seed: int) -> Floats:
     """Uniform random numbers in (0, 1) that the texts and the seed fix, whatever their places."""
     digests = (hashlib.blake2b(f"{seed} {text}".encode(), digest_size=8).digest() for text in texts)
     return np.array([((int.from_bytes(digest, "big") >> 12) + 0.5) / 2**52 for digest in digests])

@@ -1,14 +1,25 @@
-"""Many conversations with a strategy at once, their requests pooled.
+"""Many open conversations with strategies, one model: their requests are scored together.
 
-Each candidate list of a window talks with the strategy on its own; what all of them ask in one round is scored in
-one call, so that batches are full even where a single list asks for little.
+Conversations may join at any time (`add`) and be asked to end early (`stop`). Each `step` collects what the open ones
+ask for, has the utility score it in one call, so that batches are full even where a single list asks for little,
+gives every conversation its scores and returns those that have ended. Nothing here knows of files or windows: the
+batch pipeline, the service and Ray loop over the same pool.
+
+    pool = Pool(utility)
+    pool.add("first", conversation)
+    while len(pool):
+        for key, ended in pool.step():
+            ...
+
+One thread calls `step`; any thread may call `add` and `stop` meanwhile, which take effect in the next step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,194 +27,271 @@ from numpy.typing import NDArray
 from candidates.common.errors import MbrError, ModelError, UsageError
 from candidates.lists import CandidateList
 from mbr.cache.scores import Memory
-from mbr.strategies import Ask, AskEach, Conversation, Enough, Outcome
+from mbr.strategies import AskEach, Conversation, Enough, Outcome
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility
-from mbr.utilities.means import LeftOutMean
 
-PLENTY = 2  # times the fair share
-PORTIONS = 32  # in so many a budget for all lists is spent, or in larger ones if these would be tiny
-LEAST_PORTION = 64
+Scores = NDArray[np.float32]
+Key = TypeVar("Key", bound=Hashable)
 
 
-def hold(
-    talks: Mapping[int, Talk], utility: Utility, total: int | None = None, memory: Memory | None = None
-) -> Iterator[tuple[int, Talk]]:
-    """Pool what conversations ask, score it, answer each, until all have ended; yield each as it ends.
+class OpenConversation:
+    """One list's conversation with a strategy: what it asks for, the scores so far, how it ended.
 
-    With `total`, at most so many passes are made: first everybody's first request is met, then in turn those with the
-    largest regret to expect are (whoever had twice the fair share waits for the others), until what is left is not
-    enough for any; then all decide with what they have. With a `memory`, what it knows is not computed again.
+    `candidates` are the texts being compared. After the end there is either an `outcome` or an `error`.
     """
-    going = dict(talks)
-    plenty, portion = 0.0, 0
-    if total is not None:
-        _check_total(total, list(going.values()))
-        plenty = PLENTY * total / max(len(going), 1)
-        portion = max(total // PORTIONS, LEAST_PORTION)
-    while going:
-        waiting = list(going.values()) if total is None else _most_needy(going.values(), total, plenty, portion)
-        for talk in [] if waiting else going.values():
-            talk.stop()
-        scores = _score(waiting, utility, memory) if waiting else []
-        for talk, answer in zip(waiting, scores, strict=True):
-            total = None if total is None else total - len(answer)
-            talk.answer(answer)
-        for place in [place for place, talk in going.items() if talk.finished]:
-            yield place, going.pop(place)
 
-
-def _check_total(total: int, talks: Sequence[Talk]) -> None:
-    least = sum(len(talk.asked.pairs) for talk in talks)
-    if total < least:
-        raise UsageError(
-            f"a budget of {total} passes in all is too small: a first look at these {len(talks)} lists takes {least}"
-        )
-
-
-def _most_needy(talks: Iterable[Talk], passes: int, plenty: float, portion: int) -> list[Talk]:
-    """Those to go on, as far as their requests fit, together about one portion of passes.
-
-    First looks come first, then the largest regrets; lists that had plenty are the last, because what is hard after
-    so many passes is likely to stay so, and would eat up what helps the others.
-    """
-    chosen: list[Talk] = []
-    room = passes
-    for talk in sorted(talks, key=lambda talk: (talk.passes > 0, talk.passes >= plenty, -talk.asked.regret)):
-        if len(talk.asked.pairs) <= room:
-            room -= len(talk.asked.pairs)
-            chosen.append(talk)
-        if passes - room >= portion:
-            break
-    return chosen
-
-
-def _score(talks: Sequence[Talk], utility: Utility, memory: Memory | None) -> list[NDArray[np.float32]]:
-    if isinstance(utility, MatrixUtility):
-        return _matrix_scores(talks, utility, memory)
-    triples = chain.from_iterable(talk.triples() for talk in talks)
-    rows: list[Any]
-    compute: Any
-    if isinstance(utility, QualityUtility):
-        rows, compute = [(source, text) for source, text, _ in triples], utility.score_each
-    else:
-        rows, compute = list(triples), cast(PairUtility, utility).score_pairs
-    scores = compute(rows) if memory is None else memory.score(rows, compute)
-    ends = np.cumsum([len(talk.asked.pairs) for talk in talks])
-    if np.shape(scores) != (ends[-1],):
-        raise ModelError(f"utility {utility.name!r} returned scores {np.shape(scores)} for {ends[-1]} pairs")
-    return np.split(np.asarray(scores, np.float32), ends[:-1])
-
-
-def _matrix_scores(talks: Sequence[Talk], utility: MatrixUtility, memory: Memory | None) -> list[NDArray[np.float32]]:
-    fresh = [talk for talk in talks if talk.matrix is None]
-
-    def compute(places: Sequence[int]) -> list[NDArray[np.float32]]:
-        some = [fresh[place] for place in places]
-        utility.prepare([(talk.item.source, talk.item.texts) for talk in some])
-        return [_block(talk, utility) for talk in some]
-
-    blocks: list[NDArray[np.float32]] = []
-    if fresh:
-        keys = [_depends_on(talk) for talk in fresh]
-        blocks = compute(range(len(fresh))) if memory is None else memory.blocks(keys, compute)
-    aggregates = {}
-    for talk, block in zip(fresh, blocks, strict=True):
-        if isinstance(talk.asked, AskEach):
-            aggregates[talk] = block
-        else:
-            talk.matrix = block
-    return [aggregates[talk] if talk in aggregates else _cells(talk) for talk in talks]
-
-
-def _depends_on(talk: Talk) -> list[str]:
-    """All that a list's matrix, or its scores against the mean, follow from."""
-    key = [talk.item.source, *talk.item.texts]
-    if isinstance(talk.asked, AskEach):
-        key += [talk.asked.weights.tobytes().hex(), talk.asked.own_weights.tobytes().hex(), "aggregate"]
-    return key
-
-
-def _block(talk: Talk, utility: MatrixUtility) -> NDArray[np.float32]:
-    """All utilities of a list, or its scores against the mean of all pseudo-references."""
-    texts, asked = talk.item.texts, talk.asked
-    if isinstance(asked, AskEach):
-        found = utility.aggregate(talk.item.source, texts, asked.weights, asked.own_weights)
-        scores = np.asarray(found, np.float32)
-        if scores.shape != (len(texts),):
-            raise ModelError(f"utility {utility.name!r} returned scores {scores.shape} for {len(texts)} candidates")
-        return scores
-    matrix = np.asarray(utility.matrix(talk.item.source, texts, texts), np.float32)
-    if matrix.shape != (len(texts), len(texts)):
-        raise ModelError(f"utility {utility.name!r} returned a matrix {matrix.shape} for {len(texts)} candidates")
-    return matrix
-
-
-def _cells(talk: Talk) -> NDArray[np.float32]:
-    assert talk.matrix is not None
-    return np.asarray(talk.matrix[tuple(talk.asked.pairs.T)])
-
-
-class Talk:
-    """One list's conversation with the strategy: what it asks, what it was told, how it ended."""
-
-    def __init__(
-        self,
-        item: CandidateList,
-        weights: NDArray[np.float64],
-        conversation: Conversation,
-        prior: NDArray[np.float64] | None = None,
-    ) -> None:
-        self.item = item
-        self.weights = weights
-        self._prior = prior
+    def __init__(self, candidates: CandidateList, conversation: Conversation) -> None:
+        self.candidates = candidates
         self.passes = 0
         self.outcome: Outcome | None = None
         self.error: MbrError | None = None
-        self.matrix: NDArray[np.float32] | None = None
+        self.matrix: Scores | None = None  # of a utility that computes all pairs at once
         self._conversation = conversation
+        self._scored: list[Scores] = []
+        self._answers = 0
         self.asked = next(conversation)
 
     @property
     def finished(self) -> bool:
         return self.outcome is not None or self.error is not None
 
-    def triples(self) -> Iterator[tuple[str, str, str]]:
-        texts, source = self.item.texts, self.item.source
-        return ((source, texts[i], texts[j]) for i, j in self.asked.pairs.tolist())
+    @property
+    def waiting_pairs(self) -> NDArray[np.intp]:
+        """The pairs of the present request that have no score yet, [pairs, 2]."""
+        return self.asked.pairs[sum(map(len, self._scored)) :]
+
+    def triples(self, most: int | None = None) -> list[tuple[str, str, str]]:
+        """The next pairs to score, as (source, hypothesis, pseudo-reference)."""
+        texts, source = self.candidates.texts, self.candidates.source
+        return [(source, texts[i], texts[j]) for i, j in self.waiting_pairs[:most].tolist()]
+
+    def take(self, scores: Scores) -> None:
+        """Scores of the next waiting pairs; a request that is complete goes to the strategy.
+
+        A score that is not a number ends the conversation with an error: it must never enter a decision.
+        """
+        pairs = self.waiting_pairs[: len(scores)]
+        self.passes += len(pairs)
+        invalid = np.flatnonzero(~np.isfinite(scores))
+        if len(invalid):
+            self.error = self._not_finite(scores, pairs, invalid)
+            return
+        self._scored.append(scores)
+        if not len(self.waiting_pairs):
+            answer = np.concatenate(self._scored)
+            self._scored = []
+            self._answers += 1
+            try:
+                self.asked = self._conversation.send(answer)
+            except StopIteration as end:
+                self.outcome = end.value
 
     def stop(self) -> None:
-        """Have it decide with what it knows."""
+        """Have the strategy decide with the scores it has; an error where it has none or cannot."""
         try:
+            if not self._answers:
+                raise Enough
             self._conversation.throw(Enough())
         except StopIteration as end:
             self.outcome = end.value
-        else:
-            raise RuntimeError("a strategy that was told to end went on asking")
-
-    def answer(self, scores: NDArray[np.float32]) -> None:
-        """A score that is not a number ends the conversation: it must never enter a decision."""
-        pairs = self.asked.pairs
-        self.passes += len(pairs)
-        bad = np.flatnonzero(~np.isfinite(scores))
-        if len(bad):
-            i, j = (self.item.positions[place][0] + 1 for place in pairs[bad[0]])
-            whom = f"candidate {i}" if isinstance(self.asked, AskEach) else f"candidates {i} and {j}"
+        except Enough:
+            self._conversation.close()
             self.error = ModelError(
-                f"segment {self.item.id!r}: the utility returned {scores[bad[0]]} for {whom} "
-                f"({len(bad)} of {len(scores)} scores are not finite); use --on-error fallback to go on without it"
+                f"segment {self.candidates.id!r}: ended before enough pairs were scored; give it more time or passes, or "
+                "use a strategy that can decide at any time (race, halving, prune)"
             )
-            return
-        if self._prior is not None:
-            scores = scores + self._prior_of(self.asked).astype(np.float32)
-        try:
-            self.asked = self._conversation.send(scores)
-        except StopIteration as end:
-            self.outcome = end.value
+        else:
+            raise RuntimeError("a strategy that was asked to end went on asking")
 
-    def _prior_of(self, asked: Ask) -> NDArray[np.float64]:
-        """What the generator's opinion adds to each score: of the hypothesis minus of the other, or of their mean."""
-        assert self._prior is not None
-        first, second = asked.pairs.T
-        if isinstance(asked, AskEach):
-            return self._prior - LeftOutMean(asked.weights, asked.own_weights)(self._prior)
-        return np.asarray(self._prior[first] - self._prior[second])
+    def _not_finite(self, scores: Scores, pairs: NDArray[np.intp], invalid: NDArray[np.intp]) -> ModelError:
+        i, j = (self.candidates.positions[place][0] + 1 for place in pairs[invalid[0]])
+        which = f"candidate {i}" if isinstance(self.asked, AskEach) else f"candidates {i} and {j}"
+        return ModelError(
+            f"segment {self.candidates.id!r}: the utility returned {scores[invalid[0]]} for {which} "
+            f"({len(invalid)} of {len(scores)} scores are not finite); use --on-error fallback to go on without it"
+        )
+
+
+class Pool(Generic[Key]):
+    """Open conversations by key, and the utility that scores for all of them.
+
+    A `memory` stands between pool and utility: scores that it holds are not computed again (`mbr.cache.scores`).
+    """
+
+    def __init__(self, utility: Utility, memory: Memory | None = None) -> None:
+        self._utility = utility
+        self._memory = memory
+        self._open: dict[Key, OpenConversation] = {}
+        self._stopping: set[Key] = set()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, key: Key, conversation: OpenConversation) -> None:
+        """From the next step on this conversation takes part."""
+        with self._lock:
+            if key in self._open:
+                raise UsageError(f"a conversation with the key {key!r} is open already")
+            self._open[key] = conversation
+
+    def stop(self, key: Key) -> None:
+        """The next step ends this conversation with the scores it has; one that has ended already is left alone."""
+        with self._lock:
+            if key in self._open:
+                self._stopping.add(key)
+
+    def open(self) -> list[tuple[Key, OpenConversation]]:
+        """The conversations that take part now, in the order in which they joined."""
+        with self._lock:
+            return list(self._open.items())
+
+    def step(
+        self,
+        choose: Callable[[Sequence[OpenConversation]], Sequence[OpenConversation]] | None = None,
+        portion: int | None = None,
+    ) -> list[tuple[Key, OpenConversation]]:
+        """Score one round of requests; returns the conversations that have ended, which leave the pool.
+
+        Args:
+            choose: which of the open conversations to score for (default: all); if it returns none, all are stopped.
+            portion: at most this many pairs of each request, so that a large one does not hold up the others.
+        """
+        self._end_stopped()
+        waiting = [conversation for _, conversation in self.open() if not conversation.finished]
+        if waiting:
+            chosen = waiting if choose is None else choose(waiting)
+            for conversation in () if chosen else waiting:
+                conversation.stop()
+            if chosen:
+                self._score(chosen, portion)
+        with self._lock:
+            ended = [(key, conversation) for key, conversation in self._open.items() if conversation.finished]
+            for key, _ in ended:
+                del self._open[key]
+                self._stopping.discard(key)
+        return ended
+
+    def _end_stopped(self) -> None:
+        with self._lock:
+            stopped = [self._open[key] for key in self._stopping if key in self._open]
+            self._stopping.clear()
+        for conversation in stopped:
+            conversation.stop()
+
+    def _score(self, conversations: Sequence[OpenConversation], portion: int | None) -> None:
+        if isinstance(self._utility, MatrixUtility):
+            scores = self._matrix_scores(conversations, self._utility)
+        else:
+            scores = self._pair_scores(conversations, portion)
+        for conversation, answer in zip(conversations, scores, strict=True):
+            conversation.take(answer)
+
+    def _pair_scores(self, conversations: Sequence[OpenConversation], portion: int | None) -> list[Scores]:
+        requests = [conversation.triples(portion) for conversation in conversations]
+        rows: list[Any] = list(chain.from_iterable(requests))
+        compute: Any
+        if isinstance(self._utility, QualityUtility):
+            rows, compute = [(source, text) for source, text, _ in rows], self._utility.score_each
+        else:
+            compute = cast(PairUtility, self._utility).score_pairs
+        scores = compute(rows) if self._memory is None else self._memory.score(rows, compute)
+        if np.shape(scores) != (len(rows),):
+            raise ModelError(f"utility {self._utility.name!r} returned scores {np.shape(scores)} for {len(rows)} pairs")
+        return np.split(np.asarray(scores, np.float32), np.cumsum([len(request) for request in requests])[:-1])
+
+    def _matrix_scores(self, conversations: Sequence[OpenConversation], utility: MatrixUtility) -> list[Scores]:
+        fresh = [conversation for conversation in conversations if conversation.matrix is None]
+
+        def compute(places: Sequence[int]) -> list[Scores]:
+            some = [fresh[place] for place in places]
+            utility.prepare([(one.candidates.source, one.candidates.texts) for one in some])
+            return [_block(one, utility) for one in some]
+
+        blocks: list[Scores] = []
+        if fresh:
+            keys = [_depends_on(conversation) for conversation in fresh]
+            blocks = compute(range(len(fresh))) if self._memory is None else self._memory.blocks(keys, compute)
+        aggregates: dict[OpenConversation, Scores] = {}
+        for conversation, block in zip(fresh, blocks, strict=True):
+            if isinstance(conversation.asked, AskEach):
+                aggregates[conversation] = block
+            else:
+                conversation.matrix = block
+        return [aggregates[one] if one in aggregates else _cells(one) for one in conversations]
+
+
+def _depends_on(conversation: OpenConversation) -> list[str]:
+    """Everything that a list's matrix, or its scores against the mean, follow from."""
+    key = [conversation.candidates.source, *conversation.candidates.texts]
+    if isinstance(asked := conversation.asked, AskEach):
+        key += [asked.weights.tobytes().hex(), asked.own_weights.tobytes().hex(), "aggregate"]
+    return key
+
+
+def _block(conversation: OpenConversation, utility: MatrixUtility) -> Scores:
+    """All utilities of a list, or its scores against the mean of all pseudo-references."""
+    candidates, asked = conversation.candidates, conversation.asked
+    texts = candidates.texts
+    if isinstance(asked, AskEach):
+        scores = np.asarray(utility.aggregate(candidates.source, texts, asked.weights, asked.own_weights), np.float32)
+        if scores.shape != (len(texts),):
+            raise ModelError(f"utility {utility.name!r} returned scores {scores.shape} for {len(texts)} candidates")
+        return scores
+    matrix = np.asarray(utility.matrix(candidates.source, texts, texts), np.float32)
+    if matrix.shape != (len(texts), len(texts)):
+        raise ModelError(f"utility {utility.name!r} returned a matrix {matrix.shape} for {len(texts)} candidates")
+    return matrix
+
+
+def _cells(conversation: OpenConversation) -> Scores:
+    assert conversation.matrix is not None
+    return np.asarray(conversation.matrix[tuple(conversation.waiting_pairs.T)])
+
+
+def until_all_end(pool: Pool[Key], total: int | None = None) -> Iterator[tuple[Key, OpenConversation]]:
+    """Step until every conversation has ended; yields each as it ends. `total`: passes for all together."""
+    budget = None if total is None else TotalBudget(total, [conversation for _, conversation in pool.open()])
+    while len(pool):
+        yield from pool.step(budget.choose if budget else None)
+
+
+class TotalBudget:
+    """Passes for all conversations together, spent where the regret to expect is largest.
+
+    First every conversation's first request is met, then in turn those with the largest expected regret are, about a
+    portion of passes at a time, until the rest is not enough for any; then all decide with what they have.
+    Conversations that had twice the fair share come last: what is hard after that many passes is likely to stay so.
+    """
+
+    GENEROUS = 2  # times the fair share
+    PORTIONS = 32  # the budget is spent in this many, or in larger ones if these would be tiny
+    LEAST_PORTION = 64
+
+    def __init__(self, total: int, conversations: Sequence[OpenConversation]) -> None:
+        least = sum(len(conversation.asked.pairs) for conversation in conversations)
+        if total < least:
+            raise UsageError(
+                f"a budget of {total} passes in all is too small: the first requests of these {len(conversations)} lists "
+                f"take {least}"
+            )
+        self._left = total
+        self._generous = self.GENEROUS * total / max(len(conversations), 1)
+        self._portion = max(total // self.PORTIONS, self.LEAST_PORTION)
+
+    def choose(self, conversations: Sequence[OpenConversation]) -> list[OpenConversation]:
+        """Those to score next, as far as their requests fit; their passes are spent with this."""
+        chosen: list[OpenConversation] = []
+        room = self._left
+        for conversation in sorted(conversations, key=self._priority):
+            if len(conversation.asked.pairs) <= room:
+                room -= len(conversation.asked.pairs)
+                chosen.append(conversation)
+            if self._left - room >= self._portion:
+                break
+        self._left = room
+        return chosen
+
+    def _priority(self, conversation: OpenConversation) -> tuple[bool, bool, float]:
+        passes = conversation.passes
+        return passes > 0, passes >= self._generous, -conversation.asked.regret

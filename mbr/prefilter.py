@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.common.errors import MbrError, UsageError
+from candidates.common.errors import MbrError
 from candidates.lists import CandidateList
+from mbr.decide import ReferenceWeights
+from mbr.terms import Term
 
 Scores = NDArray[np.float64]
 
@@ -23,7 +25,7 @@ class Prefilter:
     """Keeps the best `keep` of each list by some score of every candidate, higher is better.
 
     `score` gives the scores [N] of each of some lists, or the reason why there are none. `settings` go into the
-    signature, `notes` are for the user to hear.
+    signature, `notes` to the user.
     """
 
     name: str
@@ -32,16 +34,17 @@ class Prefilter:
     settings: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     # What scoring some lists takes, for --dry-run: `tokens` and `memory_bytes`, where there is a model.
-    cost: Callable[[Sequence[CandidateList]], dict[str, Any]] = lambda items: {}
+    cost: Callable[[Sequence[CandidateList]], dict[str, Any]] = lambda lists: {}
 
     def best(self, scores: Scores) -> list[int]:
-        """The places of those kept, in the order of the list; ties to the earlier."""
+        """The places of the candidates kept, in the order of the list; ties to the earlier."""
         return sorted(np.argsort(-scores, kind="stable")[: self.keep].tolist())
 
 
-def parse_prefilter(text: str) -> tuple[str, int]:
-    """`chrf:30` -> the name and how many to keep."""
-    name, _, keep = text.rpartition(":")
-    if not name or not keep.isdecimal() or int(keep) < 2:
-        raise UsageError(f"prefilter {text!r}: expected NAME:K with K from 2 on, such as chrf:30 or logprob:50")
-    return name, int(keep)
+def by_term(name: str, keep: int, term: Term, references: ReferenceWeights) -> Prefilter:
+    """Keep the best by a term."""
+
+    def score(lists: Sequence[CandidateList]) -> list[Scores | MbrError]:
+        return term.values(lists, references)
+
+    return Prefilter(name, keep, score, term.settings(), tuple(term.notes()), term.cost)

@@ -5,7 +5,7 @@ which hands out what is known, has the rest computed, and adds up what everythin
 computed: so a setting costs the same whether it was first to ask or not.
 
     with ScoreStore(path) as store:
-        decoder = Decoder(utility, strategy, memory=Ledger(store, utility))
+        decoder = open_decoder(recipe, memory_of=lambda part: Ledger(store, part))
 
 Kept are, of each utility (name, settings, version, kind of device) and source: the texts, and for pairs of them score
 and seconds; matrices of utilities that compute all pairs at once are kept whole.
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from candidates.common.version import __version__
 from mbr.cache.store import Store, key_of
+from mbr.terms.base import Term
 from mbr.utilities import Utility
 
 Row = tuple[str, ...]  # (source, hypothesis, pseudo-reference) or (source, candidate)
@@ -101,12 +102,12 @@ class Spent:
 
 
 class Ledger:
-    """A utility's scores in the store. Seconds are those of the processor, or of the clock where a GPU computes."""
+    """The scores of a utility or term in the store. Seconds are those of the processor, or of the clock where a GPU computes."""
 
-    def __init__(self, store: ScoreStore, utility: Utility) -> None:
+    def __init__(self, store: ScoreStore, part: Utility | Term) -> None:
         self._store = store
-        self._identity = _identity(utility)
-        self._clock = time.perf_counter if utility.on_gpu else time.process_time
+        self._identity = _identity(part)
+        self._clock = time.perf_counter if part.on_gpu else time.process_time
         self._tables: dict[str, _Table] = {}
         self._committed = time.monotonic()
         self.spent = Spent()
@@ -262,16 +263,16 @@ class _Table:
         return self._places.setdefault(text, len(self._places))
 
 
-def _identity(utility: Utility) -> str:
+def _identity(part: Utility | Term) -> str:
     """All that may change a score or what it costs: settings, version, the kind of device; of a plug-in, its code."""
-    settings = {**utility.settings(), "version": __version__, "device": "gpu" if utility.on_gpu else "cpu"}
-    kind = type(utility)
+    settings = {**part.settings(), "version": __version__, "device": "gpu" if part.on_gpu else "cpu"}
+    kind = type(getattr(part, "utility", part))  # of a utility as a term, its own
     if not kind.__module__.startswith("mbr."):
         try:
             settings["code"] = key_of("code", [Path(inspect.getfile(kind)).read_text(encoding="utf-8")]).hex()
         except (OSError, TypeError, ValueError):  # typed at a prompt: its settings are all there is
             settings["code"] = kind.__qualname__
-    return "|".join([utility.name, *(f"{key}:{value}" for key, value in settings.items())])
+    return "|".join([part.name, *(f"{key}:{value}" for key, value in settings.items())])
 
 
 def _shares(seconds: float, sizes: Sequence[int]) -> NDArray[np.float64]:

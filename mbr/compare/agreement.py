@@ -17,10 +17,10 @@ FEWEST = 3  # candidates whose ranks can be correlated
 
 @dataclass(frozen=True)
 class Agreement:
-    """`rows` choose, `settings` (some of them) have expected utilities and so an opinion on every choice.
+    """`rows` choose, `settings` (some of them) have scores and so an opinion on every choice.
 
     `same` [rows, rows]: share of segments with the same text. `correlation` [settings, settings]: mean Spearman
-    correlation of expected utilities over the candidates that both have looked at. `regret` [rows, settings]: what a
+    correlation of scores over the candidates that both have looked at. `regret` [rows, settings]: what a
     row's choice loses under a setting, as a share of the setting's own choice minus the mean. `regrets` [rows,
     settings, segments]: the same segment by segment. NaN where nothing is known.
     """
@@ -46,7 +46,7 @@ def agreement(
             for place, (choice, decision) in enumerate(zip(chosen[name], decided[other], strict=True)):
                 if "single" in decision.flags:
                     regrets[row, column, place] = 0.0
-                elif (found := regret_of(decision.expected, choice, decision.ranking[0])) is not None:
+                elif (found := regret_of(decision.scores, choice, decision.ranking[0])) is not None:
                     regrets[row, column, place] = found
     correlation = np.eye(len(settings))
     for i, j in zip(*np.tril_indices(len(settings), -1), strict=True):
@@ -59,12 +59,12 @@ def _correlation(first: Sequence[Decision], second: Sequence[Decision]) -> float
 
     found = []
     for one, other in zip(first, second, strict=True):
-        if len(one.expected) != len(other.expected) or not len(one.expected):
+        if len(one.scores) != len(other.scores) or not len(one.scores):
             continue
-        known = np.isfinite(one.expected) & np.isfinite(other.expected)
+        known = np.isfinite(one.scores) & np.isfinite(other.scores)
         if known.sum() < FEWEST:
             continue
-        ranks = [rankdata(values[known]) for values in (one.expected, other.expected)]
+        ranks = [rankdata(values[known]) for values in (one.scores, other.scores)]
         if all(values.std() > 0 for values in ranks):
             found.append(float(np.corrcoef(*ranks)[0, 1]))
     return float(np.mean(found)) if found else np.nan

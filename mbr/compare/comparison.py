@@ -143,47 +143,28 @@ def compare(
     specs = [next(named) if isinstance(judge, str) else judge for judge in judges]
     lists, kept_references, left_out = usable(records, references)
     by = check_request(settings, specs, references=bool(kept_references), baseline=baseline, oracle=oracle, first=first)
+    planned = [rules.applied_to(setting, lists[0]) for setting in settings]
     with (
         TemporaryDirectory() as folder,
         ScoreStore(scores or Path(folder, "scores.sqlite"), tell=tell_failure) as store,
     ):
         run = Run(lists, rules, store, _spread(len(lists), study), progress, tell, tell_failure)
-        decided = run.decide(settings)
+        decided = run.decide(planned)
     rows = [
         _plain_row(first, "first", likeliest_choices(lists) if first == "most likely" else first_choices(lists), lists),
         _plain_row(RANDOM, "random", random_choices(lists, rules.seed), lists),
         *(_setting_row(one, lists) for one in decided),
     ]
+    judging = _Judging(lists, kept_references, rules, tokenize, judgements, progress, tell, tell_failure)
     if by is not None:
-        rows.append(
-            _oracle_row(by, lists, kept_references, tell_failure, judgements, rules.options, tokenize, progress)
-        )
+        rows.append(judging.oracle_row(by))
     rows = _with_ratios(rows)
     standing = {row.label: row for row in rows if row.error is None}
-    if baseline is not None and baseline not in standing:
-        tell_failure(f"the baseline {baseline} failed; the others are compared with {first} instead")
-    evaluation = evaluate(
-        {label: row.texts for label, row in standing.items()},
-        specs,
-        sources=[item.source for item in lists],
-        references=kept_references,
-        baseline=baseline if baseline in standing else rows[0].label,
-        draws=draws,
-        trials=trials,
-        seed=rules.seed,
-        chosen_by={label: list(row.chosen_by) for label, row in standing.items() if row.chosen_by},
-        tokenize=tokenize,
-        options=rules.options,
-        cache=judgements,
-        progress=progress,
-        tell=tell,
-        tell_failure=tell_failure,
-    )
     return Comparison(
         lists=tuple(lists),
         references=tuple(map(tuple, kept_references)),
         rows=tuple(rows),
-        evaluation=evaluation,
+        evaluation=judging.evaluation(rows, specs, baseline=baseline, draws=draws, trials=trials),
         agreement=agreement(
             {label: row.choices for label, row in standing.items()},
             {label: row.texts for label, row in standing.items()},
@@ -262,11 +243,11 @@ def _plain_row(label: str, kind: Kind, choices: Sequence[int], lists: Sequence[C
 
 def _setting_row(decided: Decided, lists: Sequence[CandidateList]) -> Row:
     setting = decided.setting
-    kind: Kind = "quality" if setting.rates else "setting"
+    kind: Kind = "quality" if setting.recipe.rates else "setting"
     if decided.error is not None:
         return Row(setting.label, kind, decided=decided, chosen_by=tuple(setting.chosen_by()), error=decided.error)
     plain = _plain_row(setting.label, kind, [decision.ranking[0] for decision in decided.decisions], lists)
-    return replace(plain, decided=decided, chosen_by=tuple(name for name in setting.chosen_by() if name != "logprob"))
+    return replace(plain, decided=decided, chosen_by=tuple(setting.chosen_by()))
 
 
 def _oracle_judge(word: str) -> JudgeSpec:
@@ -276,30 +257,60 @@ def _oracle_judge(word: str) -> JudgeSpec:
     return replace(spec, label=f"oracle ({spec.name})")
 
 
-def _oracle_row(
-    spec: JudgeSpec,
-    lists: Sequence[CandidateList],
-    references: Sequence[Sequence[str]],
-    tell_failure: Callable[[str], None],
-    cache: Cache | None,
-    options: Mapping[str, Any],
-    tokenize: str,
-    progress: bool,
-) -> Row:
-    try:
-        choices = oracle_choices(
-            lists,
-            references,
-            spec,
-            tokenize=tokenize,
-            options=options,
-            cache=cache,
-            progress=spec.label if progress else None,
+@dataclass(frozen=True)
+class _Judging:
+    """What judging needs, whatever is judged."""
+
+    lists: Sequence[CandidateList]
+    references: Sequence[Sequence[str]]
+    rules: Rules
+    tokenize: str
+    cache: Cache | None
+    progress: bool
+    tell: Tell
+    tell_failure: Tell
+
+    def oracle_row(self, spec: JudgeSpec) -> Row:
+        """The best candidates by the references."""
+        try:
+            choices = oracle_choices(
+                self.lists,
+                self.references,
+                spec,
+                tokenize=self.tokenize,
+                options=self.rules.options,
+                cache=self.cache,
+                progress=spec.label if self.progress else None,
+            )
+        except Exception as exc:
+            self.tell_failure(f"{spec.label} failed: {reason_of(exc)}")
+            return Row(spec.label, "oracle", error=exc)
+        return replace(_plain_row(spec.label, "oracle", choices, self.lists), chosen_by=(spec.name,))
+
+    def evaluation(
+        self, rows: Sequence[Row], judges: Sequence[JudgeSpec], *, baseline: str | None, draws: int, trials: int
+    ) -> Evaluation:
+        """All rows that stand, judged; against the first row where the baseline failed."""
+        standing = {row.label: row for row in rows if row.error is None}
+        if baseline is not None and baseline not in standing:
+            self.tell_failure(f"the baseline {baseline} failed; the others are compared with {rows[0].label} instead")
+        return evaluate(
+            {label: row.texts for label, row in standing.items()},
+            judges,
+            sources=[item.source for item in self.lists],
+            references=self.references,
+            baseline=baseline if baseline in standing else rows[0].label,
+            draws=draws,
+            trials=trials,
+            seed=self.rules.seed,
+            chosen_by={label: list(row.chosen_by) for label, row in standing.items() if row.chosen_by},
+            tokenize=self.tokenize,
+            options=self.rules.options,
+            cache=self.cache,
+            progress=self.progress,
+            tell=self.tell,
+            tell_failure=self.tell_failure,
         )
-    except Exception as exc:
-        tell_failure(f"{spec.label} failed: {reason_of(exc)}")
-        return Row(spec.label, "oracle", error=exc)
-    return replace(_plain_row(spec.label, "oracle", choices, lists), chosen_by=(spec.name,))
 
 
 def _with_ratios(rows: Sequence[Row]) -> list[Row]:

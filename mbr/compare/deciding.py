@@ -7,23 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from time import process_time
 from typing import Any
 
 from candidates.common.errors import ModelError
 from candidates.lists import CandidateList
-from mbr.api import get_prefilter
 from mbr.cache.scores import Ledger, ScoreStore
 from mbr.compare.settings import Setting
 from mbr.compare.study import Study, study
-from mbr.decide import Decision, SelfRule, Weights
+from mbr.decide import Decision
 from mbr.evaluate.evaluation import reason_of
-from mbr.pipeline import Decoder
-from mbr.prefilter import Prefilter, parse_prefilter
+from mbr.opening import Models, open_decoder
+from mbr.recipe import Changes
+from mbr.recipe.plan import for_all_models
 from mbr.signature import Signature
-from mbr.utilities import Utility, get_utility, utility_options
+from mbr.terms import Term
+from mbr.utilities import Utility, utility_options
 
 Tell = Callable[[str], None]
 
@@ -34,13 +35,31 @@ def _silent(message: str) -> None:
 
 @dataclass(frozen=True)
 class Rules:
-    """What all settings have in common; `weights` and `prior` where they do not say otherwise."""
+    """What all settings have in common: `changes` where they leave something open, and how models run."""
 
-    weights: Weights = "count"
-    self_rule: SelfRule = "exclude"
-    seed: int = 1
+    changes: Changes = field(default_factory=Changes)
     nbest: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)  # of every model there is: device, threads, ...
+    runtime: Mapping[str, Any] = field(default_factory=dict)  # of every model there is: device, threads, ...
+    dtype: str | None = None  # of every model that names none
+
+    @property
+    def seed(self) -> int:
+        return 1 if self.changes.seed is None else self.changes.seed
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of every model that judges."""
+        return {**self.runtime, **({} if self.dtype is None else {"dtype": self.dtype})}
+
+    def applied_to(self, setting: Setting, first: CandidateList) -> Setting:
+        """The setting for lists such as this one."""
+        planned = setting.for_lists(first, self.changes)
+        if self.dtype is None:
+            return planned
+        recipe = for_all_models(planned.recipe, {"dtype": self.dtype})
+        if "dtype" in utility_options(recipe.utility):
+            recipe = replace(recipe, options={"dtype": self.dtype, **recipe.options})
+        return replace(planned, recipe=recipe)
 
 
 @dataclass(frozen=True)
@@ -85,43 +104,27 @@ class Run:
     def decide(self, settings: Sequence[Setting]) -> list[Decided]:
         """The decisions of each setting, in their order."""
         order = {setting.label: place for place, setting in enumerate(settings)}
-        told: set[str] = set()
+        notes: set[str] = set()
         for same_model in _by_model(settings):
-            try:
-                with get_utility(same_model[0].utility, **self._options(same_model[0])) as utility:
-                    utility.progress = self.progress
-                    for note in utility.notes():
-                        if note not in told:
-                            self.tell(note)
-                        told.add(note)
-                    for setting in same_model:
-                        self.found.append(self._decide(setting, utility))
-                    self._study(same_model, utility)
-            except Exception as exc:
+            with Models(self.rules.runtime) as models:
                 for setting in same_model:
-                    if setting.label not in {one.setting.label for one in self.found}:
-                        self.found.append(self._failed(setting, exc))
+                    self.found.append(self._decide(setting, models, notes))
+                self._study(same_model, models)
         return sorted(self.found, key=lambda one: order[one.setting.label])
 
-    def _decide(self, setting: Setting, utility: Utility) -> Decided:
+    def _decide(self, setting: Setting, models: Models, notes: set[str]) -> Decided:
         from tqdm import tqdm
 
         try:
             with ExitStack() as stack:
-                ledger = stack.enter_context(Ledger(self.store, utility))
-                first_stage, first_ledger = self._prefilter(setting, stack)
+                ledgers = _Ledgers(self.store, stack)
+                decoder = open_decoder(setting.recipe, models=models, memory_of=ledgers, on_error="fallback")
+                decoder.show_progress(self.progress)
+                for note in decoder.notes():
+                    if note not in notes:
+                        self.tell(note)
+                    notes.add(note)
                 began = process_time()
-                decoder = Decoder(
-                    utility,
-                    setting.make_strategy(),
-                    weights=self._weights(setting),
-                    self_rule=self.rules.self_rule,
-                    seed=self.rules.seed,
-                    on_error="fallback",
-                    prior=setting.prior or 0.0,
-                    prefilter=first_stage,
-                    memory=ledger,
-                )
                 bar = tqdm(total=len(self.lists), unit=" segments", desc=setting.label, disable=not self.progress)
                 decisions = []
                 with bar:
@@ -132,73 +135,61 @@ class Run:
             return self._failed(setting, exc)
         if all(decision.error is not None for decision in decisions):
             return self._failed(setting, ModelError(f"no segment could be decided: {decisions[0].error}"))
-        ledgers = [one.spent for one in (ledger, first_ledger) if one is not None]
-        seconds = sum(spent.seconds for spent in ledgers)
-        if not utility.on_gpu:  # what the strategy itself took
-            seconds += max(process_time() - began - sum(spent.aside for spent in ledgers), 0.0)
+        seconds = ledgers.seconds
+        if not decoder.utility.on_gpu:  # what the strategy itself took
+            seconds += max(process_time() - began - ledgers.aside, 0.0)
         signature = decoder.signature(self.rules.nbest)
-        return Decided(setting, tuple(decisions), signature, seconds, utility.on_gpu)
+        return Decided(setting, tuple(decisions), signature, seconds, decoder.utility.on_gpu)
 
-    def _study(self, settings: Sequence[Setting], utility: Utility) -> None:
+    def _study(self, settings: Sequence[Setting], models: Models) -> None:
         lists = [self.lists[place] for place in self.studied if len(self.lists[place]) > 1]
         failed = {one.setting.label for one in self.found if one.error is not None}
-        seen = set()
+        seen: list[object] = []
         for setting in settings:
-            if setting.label in failed:
+            recipe = setting.recipe
+            rules = (recipe.terms, recipe.weight, recipe.weights)
+            if setting.label in failed or not lists or recipe.rates or recipe.prefilter is not None or rules in seen:
                 continue
-            rules = (setting.prior or 0.0, self._weights(setting))
-            if not lists or setting.rates or setting.prefilter is not None or rules in seen:
-                continue
-            seen.add(rules)
+            seen.append(rules)
             try:
-                with Ledger(self.store, utility) as ledger:
-                    decoder = Decoder(
-                        utility,
-                        setting.make_strategy(),
-                        weights=rules[1],
-                        self_rule=self.rules.self_rule,
-                        seed=self.rules.seed,
-                        prior=rules[0],
-                        memory=ledger,
-                    )
+                with ExitStack() as stack:
+                    ledgers = _Ledgers(self.store, stack)
+                    decoder = open_decoder(recipe, models=models, memory_of=ledgers, on_error="fallback")
                     self.studies.append(study(setting, decoder, lists))
             except Exception as exc:
                 self.tell_failure(f"{setting.label}: no complete matrices: {reason_of(exc)}")
-
-    def _prefilter(self, setting: Setting, stack: ExitStack) -> tuple[Prefilter | None, Ledger | None]:
-        if setting.prefilter is None:
-            return None, None
-        rules: dict[str, Any] = {
-            "weights": self._weights(setting),
-            "self_rule": self.rules.self_rule,
-            "seed": self.rules.seed,
-        }
-        name, _ = parse_prefilter(setting.prefilter)
-        if name == "logprob":
-            return get_prefilter(setting.prefilter, **rules), None
-        model = {} if setting.prefilter_model is None else {"model": setting.prefilter_model}
-        options = {key: value for key, value in self.rules.options.items() if key in utility_options(name)}
-        utility = stack.enter_context(get_utility(name, **options, **model))
-        ledger = stack.enter_context(Ledger(self.store, utility))
-        return get_prefilter(setting.prefilter, utility, **rules, memory=ledger), ledger
-
-    def _options(self, setting: Setting) -> dict[str, Any]:
-        known = utility_options(setting.utility)
-        common = {key: value for key, value in self.rules.options.items() if key in known}
-        return common | dict(setting.options)
-
-    def _weights(self, setting: Setting) -> Weights:
-        return setting.weights or self.rules.weights
 
     def _failed(self, setting: Setting, error: Exception) -> Decided:
         self.tell_failure(f"{setting.label} failed: {reason_of(error)}")
         return Decided(setting, error=error)
 
 
+class _Ledgers:
+    """A ledger in the store for each utility and term of a decoder, and what they add up to."""
+
+    def __init__(self, store: ScoreStore, stack: ExitStack) -> None:
+        self._store = store
+        self._stack = stack
+        self._ledgers: list[Ledger] = []
+
+    def __call__(self, part: Utility | Term) -> Ledger:
+        ledger = self._stack.enter_context(Ledger(self._store, part))
+        self._ledgers.append(ledger)
+        return ledger
+
+    @property
+    def seconds(self) -> float:
+        return sum(ledger.spent.seconds for ledger in self._ledgers)
+
+    @property
+    def aside(self) -> float:
+        return sum(ledger.spent.aside for ledger in self._ledgers)
+
+
 def _by_model(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
     """Settings of one utility and model together, in the order in which each model is first named."""
     kinds = [
-        (setting.utility, sorted((key, str(value)) for key, value in setting.options.items())) for setting in settings
+        (one.recipe.utility, sorted((key, str(value)) for key, value in one.recipe.options.items())) for one in settings
     ]
     order = sorted(range(len(settings)), key=lambda place: (kinds.index(kinds[place]), place))
     for _, places in groupby(order, key=lambda place: kinds[place]):

@@ -79,8 +79,8 @@ def _row(done: Comparison, row: Row) -> dict[str, Any]:
     return {
         "label": row.label,
         "kind": row.kind,
-        "utility": None if setting is None else setting.utility,
-        "strategy": None if setting is None else setting.make_strategy().name,
+        "utility": None if setting is None else setting.recipe.utility,
+        "strategy": None if setting is None else setting.recipe.strategy,
         "signature": row.signature,
         "passes": row.passes,
         "seconds": row.seconds,

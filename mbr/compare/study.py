@@ -14,12 +14,14 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.common.errors import MbrError
 from candidates.lists import CandidateList
 from mbr.compare.settings import Setting
-from mbr.decide import Decision
+from mbr.decide import Decision, ReferenceWeights
 from mbr.matrix import Relation
-from mbr.pipeline import Decoder
+from mbr.pipeline import Decoder, WeightedTerm
 from mbr.strategies import Strategy, get_strategy
+from mbr.terms import Term, Values
 from mbr.utilities import PairUtility
 from mbr.utilities.base import Triple
 
@@ -30,7 +32,7 @@ BUDGETS = (1, 2, 4, 8, 16)  # passes a candidate
 
 @dataclass(frozen=True)
 class Portrait:
-    """One list: utilities [N, N] of all ordered pairs and expected utilities [N] by them."""
+    """One list: utilities [N, N] of all ordered pairs and scores [N] by them, terms included."""
 
     item: CandidateList
     values: NDArray[np.float32]
@@ -69,9 +71,10 @@ class Study:
 
 
 def titles(studies: Sequence[Study]) -> list[str]:
-    """A name for each: the utility, with its prior; or the whole setting's where that is not enough."""
+    """A name for each: the utility, with its terms; or the whole setting's where that is not enough."""
     short = [
-        study.setting.utility + (f", prior {study.setting.prior:g}" if study.setting.prior else "") for study in studies
+        ", ".join([recipe.utility, *(f"{term.name} {term.weight:g}" for term in recipe.terms)])
+        for recipe in (study.setting.recipe for study in studies)
     ]
     return [name if short.count(name) == 1 else study.setting.label for name, study in zip(short, studies, strict=True)]
 
@@ -90,17 +93,19 @@ def regret_of(expected: NDArray[np.float64], choice: int, best: int) -> float | 
 def study(setting: Setting, decoder: Decoder, lists: Sequence[CandidateList]) -> Study:
     """Score all pairs of these lists and replay strategies on them. The decoder gives the rules, not the strategy."""
     relation = decoder.utility.relation
-    complete = replace(decoder, strategy=get_strategy("full"), keep_matrix=True, on_error="stop")
+    complete = replace(decoder, strategy=get_strategy("full"), keep_matrix=True, on_error="stop", models=None)
     exact = get_strategy("both" if relation == "antisymmetric" else "full")
     portraits, players = [], []
     for decision in chain.from_iterable(complete.windows(lists)):
         assert decision.candidates is not None
         assert decision.matrix is not None
-        # The matrix holds what the generator's own opinion adds already.
         known = _known(decision.candidates, decision.matrix.values, relation)
-        players.append(replace(decoder, utility=known, strategy=exact, prior=0.0, memory=None, on_error="stop"))
-        expected = _play(players[-1], decision.candidates).expected
-        portraits.append(Portrait(decision.candidates, decision.matrix.values, expected, relation == "antisymmetric"))
+        terms = _known_terms(decoder, decision)
+        players.append(
+            replace(decoder, utility=known, strategy=exact, terms=terms, memory=None, on_error="stop", models=None)
+        )
+        scores = _play(players[-1], decision.candidates).scores
+        portraits.append(Portrait(decision.candidates, decision.matrix.values, scores, relation == "antisymmetric"))
     # A utility that computes whole matrices has nothing to save.
     strategies = _strategies(relation, portraits) if isinstance(decoder.utility, PairUtility) else ()
     points = [_point(strategy, players, portraits) for strategy in strategies]
@@ -121,6 +126,22 @@ def _known(item: CandidateList, values: NDArray[np.float32], relation: Relation)
     return Known()
 
 
+def _known_terms(decoder: Decoder, decision: Decision) -> tuple[WeightedTerm, ...]:
+    """Terms that answer with the values of a decision."""
+
+    class Known(Term):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def values(self, lists: Sequence[CandidateList], references: ReferenceWeights) -> list[Values | MbrError]:
+            return [decision.terms[self.name] for _ in lists]
+
+    return tuple(
+        WeightedTerm(Known(spec.name), weighted.weight)
+        for spec, weighted in zip(decoder.recipe.terms, decoder.terms, strict=True)
+    )
+
+
 def _play(decoder: Decoder, item: CandidateList) -> Decision:
     return next(chain.from_iterable(decoder.windows([item])))
 
@@ -137,7 +158,8 @@ def _point(strategy: Strategy, players: Sequence[Decoder], portraits: Sequence[P
     passes, regrets = [], []
     for player, portrait in zip(players, portraits, strict=True):
         for seed in range(1, 1 + (SEEDS if strategy.uses_seed else 1)):
-            decision = _play(replace(player, strategy=strategy, seed=seed), portrait.item)
+            recipe = replace(player.recipe, seed=seed)
+            decision = _play(replace(player, strategy=strategy, recipe=recipe), portrait.item)
             passes.append(decision.passes)
             regrets.append(regret_of(portrait.expected, decision.ranking[0], int(portrait.expected.argmax())) or 0.0)
     number = strategy.settings.get("tol", strategy.settings.get("budget", ""))

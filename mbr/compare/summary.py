@@ -140,8 +140,8 @@ def _same_utility(done: Comparison, settings: list[Row]) -> list[str]:
 
 def _model(row: Row) -> object:
     assert row.decided is not None
-    setting = row.decided.setting
-    return setting.utility, dict(setting.options), setting.prior, setting.prefilter, setting.weights
+    recipe = row.decided.setting.recipe
+    return recipe.utility, recipe.options, recipe.terms, recipe.prefilter, recipe.weights
 
 
 def _left_to_gain(done: Comparison, settings: list[Row], judges: list[JudgeResult]) -> list[str]:

@@ -1,6 +1,6 @@
 """mbr-compare: sources or candidate lists in; several utilities and strategies, judged and drawn, out.
 
-Parse and check here; where the lists come from is in `compare_input.py`, the work in `mbr.compare`.
+Parse and check here; where the lists come from is in `input.py`, the work in `mbr.compare`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from candidates.command.console import Console, Parser, add_message_options
 from candidates.common.errors import MbrError, UsageError
 from candidates.formats.files import FORMATS
 from candidates.options import add_generation_options
-from mbr.cli.common.models import add_model_options, check_numbers, model_options, parse_with_lists
+from mbr.cli.common.models import add_model_options, check_numbers, parse_with_lists
+from mbr.cli.common.recipes import add_reference_options
 
 if TYPE_CHECKING:
     from mbr.compare import Comparison
@@ -43,12 +44,24 @@ def parser() -> Parser:
         "(report.json) and a table (report.tsv).",
         QUICK_START,
     )
+    _add_input(p)
+    _add_settings(p)
+    _add_judges(p)
+    _add_output(p)
+    add_generation_options(p, short_names=False)
+    add_model_options(p, "models (all utilities and judges)", keeps="lists, scores and judgements")
+    g = p.add_argument_group("run")
+    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
+    add_message_options(p)
+    return p
 
+
+def _add_input(p: argparse.ArgumentParser) -> None:
     g = p.add_argument_group("input")
     g.add_argument(
         "--sources",
         metavar="FILE",
-        help="text to translate, a sentence a line (- is standard input); or the sources of lists in lines, moses or "
+        help="text to translate, a sentence per line (- is standard input); or the sources of lists in lines, moses or "
         "fairseq",
     )
     g.add_argument("--candidates", metavar="FILE", help="candidate lists that exist already, instead of text")
@@ -58,7 +71,7 @@ def parser() -> Parser:
         "--nbest",
         type=int,
         metavar="N",
-        help="candidates per source: to make of a text (default: 100), lines per source (lines), else the first N",
+        help="candidates per source: to generate from text (default: 100), lines per source (lines), else the first N",
     )
     g.add_argument(
         "--references",
@@ -68,14 +81,17 @@ def parser() -> Parser:
         help="one file for each set of references (default: those in the lists, if any)",
     )
 
+
+def _add_settings(p: argparse.ArgumentParser) -> None:
     g = p.add_argument_group("settings to compare")
     g.add_argument(
         "--utility",
         nargs="+",
         action="extend",
         metavar="NAME",
-        help="NAME, NAME=MODEL, or either with ,key=value: strategy, budget, tolerance, prior, weights, prefilter, "
-        "label and the utility's options (default: pear chrf); see mbr-decode --list-utilities",
+        help="NAME, NAME=MODEL, or either with ,key=value: strategy, budget, tolerance, add (NAME:WEIGHT), add-model "
+        "(NAME:MODEL), weights, prefilter, label and the utility's options (default: pear chrf); see mbr-decode "
+        "--list-utilities",
     )
     g.add_argument(
         "--strategy",
@@ -91,18 +107,12 @@ def parser() -> Parser:
         nargs="+",
         action="extend",
         metavar="NAME=MODEL",
-        help="checkpoint of a utility or judge wherever it names none: a folder, a file, or a hub name",
+        help="checkpoint of a utility, term or judge wherever it names none: a folder, a file, or a hub name",
     )
-    g.add_argument("--weights", choices=("count", "uniform", "logprob"), help="of pseudo-references, as in mbr-decode")
-    g.add_argument(
-        "--self",
-        dest="self_rule",
-        choices=("exclude", "include"),
-        default="exclude",
-        help="whether a candidate counts as its own pseudo-reference",
-    )
-    g.add_argument("--seed", type=int, default=1, help="of everything random")
+    add_reference_options(g)
 
+
+def _add_judges(p: argparse.ArgumentParser) -> None:
     g = p.add_argument_group("judges")
     g.add_argument(
         "--judge",
@@ -124,6 +134,8 @@ def parser() -> Parser:
     g.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="draws for intervals; 0: none")
     g.add_argument("--trials", type=int, default=10_000, metavar="N", help="of the randomisation test; 0: none")
 
+
+def _add_output(p: argparse.ArgumentParser) -> None:
     g = p.add_argument_group("output")
     g.add_argument("-o", "--output", metavar="FOLDER", default="report", help="where the three files go")
     g.add_argument(
@@ -135,14 +147,6 @@ def parser() -> Parser:
     )
     g.add_argument("--title", metavar="TEXT", help="of the page")
     g.add_argument("--force", action="store_true", help="overwrite an earlier report")
-
-    add_generation_options(p, short_names=False)
-    add_model_options(p, "models (all utilities and judges)", keeps="lists, scores and judgements")
-
-    g = p.add_argument_group("run")
-    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
-    add_message_options(p)
-    return p
 
 
 def command(argv: Sequence[str] | None = None) -> int:
@@ -207,22 +211,15 @@ def _compare(
 ) -> Comparison:
     from candidates.common.cache import cache_folder
     from mbr.cache.judgements import Cache
-    from mbr.cli.compare.settings import with_defaults
+    from mbr.cli.compare.settings import rules_of
     from mbr.compare import compare
-    from mbr.compare.deciding import Rules
 
     return compare(
         given.records,
-        with_defaults(settings, given),
+        settings,
         judges,
         references=given.references,
-        rules=Rules(
-            weights=options.weights or ("uniform" if given.beam else "count"),
-            self_rule=options.self_rule,
-            seed=options.seed,
-            nbest=options.nbest or given.origin.get("nbest"),
-            options=model_options(options),
-        ),
+        rules=rules_of(options, options.nbest or given.origin.get("nbest")),
         baseline=options.baseline,
         oracle=oracle,
         first=given.first,

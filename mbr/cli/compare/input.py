@@ -15,15 +15,12 @@ from candidates.command.console import Console
 from candidates.common.cache import cache_folder
 from candidates.common.errors import InputError, ResourceError, UsageError
 from candidates.formats.files import Record, read_lists
-from candidates.generation import DEFAULT_MODEL
 from candidates.kept import Kept, keep_lists
-from candidates.lists import CandidateList
 from candidates.options import generator_of, given_options, method_of
 from mbr.cli.evaluate.systems import read_texts
 from mbr.compare.comparison import First, check_request, usable
 from mbr.compare.settings import Setting
 from mbr.evaluate.judges import JudgeSpec
-from pear.shipped import DEFAULT, fits
 
 
 @dataclass(frozen=True)
@@ -34,9 +31,6 @@ class Given:
     references: list[list[str]] | None
     first: First
     origin: dict[str, Any]
-    beam: bool
-    bundled_pear: bool  # whether the bundled PEAR is meant where none is named
-    by_bundled_beam: bool = False
 
 
 def read_input(
@@ -89,10 +83,7 @@ def _lists(options: argparse.Namespace, references: list[list[str]] | None) -> G
             logprobs=options.logprobs,
         )
     )
-    first = next((record for record in records if isinstance(record, CandidateList)), None)
-    fits_bundled = first is None or fits(DEFAULT, first.source, first.texts)
-    origin = {"lists": Path(options.candidates).name}
-    return Given(records, references, "first candidate", origin, beam=False, bundled_pear=fits_bundled)
+    return Given(records, references, "first candidate", {"lists": Path(options.candidates).name})
 
 
 def _made(
@@ -123,13 +114,5 @@ def _made(
         console.warn(
             f"{kept.cut_off} candidates were cut off before their end, at --max-length or the model's own limit"
         )
-    bundled = options.translator in (None, DEFAULT_MODEL)
-    return Given(
-        records=list(read_lists(kept.path)),
-        references=references,
-        first=first,
-        origin={**described, "cpu_seconds": kept.seconds},
-        beam=first == "beam best",
-        bundled_pear=bundled,
-        by_bundled_beam=bundled and first == "beam best",
-    )
+    origin = {**described, "cpu_seconds": kept.seconds}
+    return Given(list(read_lists(kept.path)), references, first, origin)

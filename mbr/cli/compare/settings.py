@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from candidates.common.errors import UsageError
-from mbr.cli.decode.resolve import BUNDLED_PRIOR
+from mbr.cli.common.models import runtime_options
+from mbr.compare.deciding import Rules
 from mbr.compare.presets import Preset, get_preset
 from mbr.compare.settings import Setting, parse_settings
 from mbr.evaluate.judges import QE, JudgeSpec, judge_names, parse_judges
-from mbr.prefilter import parse_prefilter
-from mbr.utilities import is_ensemble, utility_names, utility_options
-from mbr.utilities.ensemble import parse_ensemble
-
-if TYPE_CHECKING:
-    from mbr.cli.compare.input import Given
+from mbr.recipe import Changes
+from mbr.terms import term_names, term_options
 
 DEFAULT_UTILITIES = ("pear", "chrf")
 DEFAULT_JUDGES = ("chrf", "bleu", "ter")
@@ -54,31 +49,29 @@ def nbest_of(options: argparse.Namespace) -> int | None:
     return options.nbest or (preset.nbest if preset else None)
 
 
-def with_defaults(settings: Sequence[Setting], given: Given) -> list[Setting]:
-    """As mbr-decode does it: the bundled PEAR where it fits, with the prior that goes with the bundled translator."""
-    found = []
-    for setting in settings:
-        if setting.utility == "pear" and not setting.options.keys() & {"model", "revision", "encoder"}:
-            if not given.bundled_pear:
-                setting = replace(setting, options={**setting.options, "model": "pear"})
-            elif setting.prior is None and given.by_bundled_beam:
-                setting = replace(setting, prior=BUNDLED_PRIOR)
-        found.append(setting)
-    return found
+def rules_of(options: argparse.Namespace, nbest: int | None) -> Rules:
+    """What all settings have in common."""
+    common = Changes(weights=options.weights, self_rule=options.self_rule, seed=options.seed)
+    return Rules(common, nbest, runtime_options(options), options.dtype)
 
 
 def _with_models(setting: Setting, models: dict[str, str]) -> Setting:
-    """The setting with the models that were named once for all: its own, its members', its first stage's."""
-    options: dict[str, Any] = dict(setting.options)
-    if is_ensemble(setting.utility):
-        members = {name: model for name in parse_ensemble(setting.utility) if (model := _model_of(name, models))}
-        options |= {"models": members} if members else {}
-    elif model := _model_of(setting.utility, models):
+    """The setting with the models that were named once for all: its own, its terms', its first stage's."""
+    changes = setting.changes
+    options, prefilter = dict(changes.options), changes.prefilter
+    if model := _model_of(setting.recipe.utility, models):
         options.setdefault("model", model)
-    prefilter_model = setting.prefilter_model
-    if setting.prefilter is not None and prefilter_model is None:
-        prefilter_model = _model_of(parse_prefilter(setting.prefilter)[0], models)
-    return replace(setting, options=options, prefilter_model=prefilter_model)
+    term_options = {
+        name: {"model": model, **changes.term_options.get(name, {})}
+        for name in changes.terms
+        if (model := _model_of(name, models))
+    }
+    if prefilter is not None and (model := _model_of(prefilter.name, models)):
+        prefilter = replace(prefilter, options={"model": model, **prefilter.options})
+    changes = replace(
+        changes, options=options, prefilter=prefilter, term_options={**changes.term_options, **term_options}
+    )
+    return Setting.of(changes, setting.label)
 
 
 def _model_of(name: str, models: dict[str, str]) -> str | None:
@@ -94,9 +87,9 @@ def _models(options: argparse.Namespace) -> dict[str, str]:
         name, equals, model = word.partition("=")
         if not (name and equals and model):
             raise UsageError(f"--model {word!r}: expected NAME=MODEL, such as pear=FOLDER")
-        takes = name in utility_names() and "model" in utility_options(name)
+        takes = name in term_names() and "model" in term_options(name)
         if not takes and (name not in judge_names() or JudgeSpec(name).lexical):
-            raise UsageError(f"--model {word!r}: there is no utility or judge {name!r} that takes a model")
+            raise UsageError(f"--model {word!r}: there is no utility, term or judge {name!r} that takes a model")
         if name in given:
             raise UsageError(f"--model names {name!r} twice")
         given[name] = model

@@ -1,7 +1,7 @@
 """mbr-decode: source text or candidate lists in, the best translation of each out.
 
-The steps are modules of their own: parse (`arguments.py`), resolve (`resolve.py`), build the decoder (`build.py`), run
-(`run.py`). Here is what happens in which order, and the ways to end early.
+The steps: parse (`arguments.py`), check (`checks.py`), plan the recipe and open the decoder (`mbr.recipe`,
+`mbr.opening`), run (`run.py`). Here is what happens in which order, and the ways to end early.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from candidates.command.console import Console
 from candidates.options import generator_of
 from mbr.cli.decode.arguments import parser
-from mbr.cli.decode.resolve import check, choose_models, output_files
+from mbr.cli.decode.checks import changes_of, check, output_files
 
 if TYPE_CHECKING:
-    from mbr.pipeline import Decoder
+    from candidates.generation import Generator
+    from mbr.recipe import Recipe
 
 
 def command(argv: Sequence[str] | None = None) -> int:
@@ -31,43 +32,102 @@ def command(argv: Sequence[str] | None = None) -> int:
     if options.list_utilities:
         return _list_utilities()
     check(options, console)
-    records = choose_models(options, None if options.candidates is None else _read(options))
+    _planned(options, None).check()  # misfits end here, before anything is read or loaded
     if options.resume and not options.force:
         code = _code_of_finished_run(options, console)
         if code is not None:
             return code
-    return _run(options, records, console)
-
-
-def _run(options: argparse.Namespace, records: Iterator[Any] | None, console: Console) -> int:
-    from mbr.cli.decode.build import build_decoder
-    from mbr.cli.decode.run import decode_into_sink
-
     with ExitStack() as stack:
-        decoder = build_decoder(options, stack)
-        decoder.utility.progress = console.shows_progress
-        first_stage = decoder.prefilter.notes if decoder.prefilter else ()
-        for note in (*first_stage, *decoder.utility.notes()):
-            console.info(note)
-        if options.dry_run:
-            return _dry_run(decoder, records, options)
-        generator = stack.enter_context(generator_of(options)) if records is None else None
-        return decode_into_sink(decoder, records, generator, options, console)
+        generator = stack.enter_context(generator_of(options)) if options.candidates is None else None
+        recipe, records = _recipe_and_records(options, generator)
+        if options.print_recipe:
+            return _print_recipe(recipe)
+        return _run(options, recipe, records, generator, stack, console)
+
+
+def _planned(options: argparse.Namespace, origin: Any, first: Any = None) -> Recipe:
+    """The recipe for lists of this origin; the precision goes to every model that has one."""
+    from mbr.recipe import plan, read_recipe
+    from mbr.recipe.plan import for_all_models
+
+    base = None if options.recipe is None else read_recipe(options.recipe)
+    recipe = plan(changes_of(options), base=base, origin=origin, first=first)
+    return recipe if options.dtype is None else for_all_models(recipe, {"dtype": options.dtype})
+
+
+def _recipe_and_records(
+    options: argparse.Namespace, generator: Generator | None
+) -> tuple[Recipe, Iterator[Any] | None]:
+    """The recipe that fits the lists, by the generator that will make them or by the first of the file."""
+    from mbr.recipe.plan import looked_at
+
+    if generator is not None:
+        return _planned(options, generator.origin), None
+    first, records = looked_at(_read(options))
+    return _planned(options, first.origin if first else None, first), records
+
+
+def _run(
+    options: argparse.Namespace,
+    recipe: Recipe,
+    records: Iterator[Any] | None,
+    generator: Generator | None,
+    stack: ExitStack,
+    console: Console,
+) -> int:
+    from mbr.cli.common.models import runtime_options
+    from mbr.cli.decode.records import unfit
+    from mbr.cli.decode.run import decode_into_sink
+    from mbr.opening import open_decoder
+
+    decoder = stack.enter_context(
+        open_decoder(
+            recipe,
+            runtime=runtime_options(options),
+            on_error=options.on_error,
+            keep_matrix=options.matrix is not None,
+            check=lambda item: unfit(item, options.format),
+        )
+    )
+    decoder.show_progress(console.shows_progress)
+    for note in decoder.notes():
+        console.info(note)
+    if options.dry_run:
+        from mbr.estimate import estimate
+
+        print(estimate(decoder, records or ()))
+        print(f"signature   {decoder.signature(options.nbest)}")
+        return 0
+    return decode_into_sink(decoder, records, generator, options, console)
+
+
+def _print_recipe(recipe: Recipe) -> int:
+    from mbr.recipe import recipe_yaml
+
+    print(f"# {recipe.signature()}\n{recipe_yaml(recipe)}", end="")
+    return 0
 
 
 def _list_utilities() -> int:
     from candidates.common.errors import EnvironmentProblem
+    from mbr.terms import TERMS
     from mbr.utilities import utility_class, utility_names
 
     rows = [("name", "what it is", "can", "needs")]
     for name in utility_names():
         try:
-            found = utility_class(name)
+            kind = utility_class(name)
         except EnvironmentProblem as exc:
             rows.append((name, "a broken plug-in", "nothing", str(exc)))
             continue
-        rows.append((name, found.summary, ", ".join(found.capabilities()), found.needs))
-    rows.append(("A:1+B:2", "weighted sum of standardised utilities", "ensemble", "what its members need"))
+        rows.append((name, kind.summary, ", ".join(kind.capabilities()), kind.needs))
+    for name in TERMS:
+        try:
+            term = TERMS.load(name)
+        except EnvironmentProblem as exc:
+            rows.append((name, "a broken plug-in", "nothing", str(exc)))
+            continue
+        rows.append((name, term.summary, "term (--add)", term.needs))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -87,7 +147,7 @@ def _read(options: argparse.Namespace) -> Iterator[Any]:
 
 
 def _code_of_finished_run(options: argparse.Namespace, console: Console) -> int | None:
-    """A finished run with the same options, asked to resume, ends as it did; nothing is loaded for it."""
+    """A finished run with the same options, asked to continue, ends as it did; nothing is loaded for it."""
     from candidates.command.config import finished_with
 
     output, *others = map(Path, output_files(options).values())
@@ -96,11 +156,3 @@ def _code_of_finished_run(options: argparse.Namespace, console: Console) -> int 
         return None
     console.info(f"{output} is complete; nothing to resume")
     return 1 if failed else 0
-
-
-def _dry_run(decoder: Decoder, records: Any, options: argparse.Namespace) -> int:
-    from mbr.estimate import estimate
-
-    print(estimate(decoder, records))
-    print(f"signature   {decoder.signature(options.nbest)}")
-    return 0

@@ -30,6 +30,7 @@ from mbr.cli.decode.tally import Tally
 from mbr.decide import Decision
 from mbr.matrix import publish_matrices
 from mbr.pipeline import Decoder
+from mbr.recipe import recipe_mapping
 from mbr.signature import Signature
 
 
@@ -45,7 +46,7 @@ def decode_into_sink(
         settings = _settings(signature, options)
         sink = stack.enter_context(Sink(output, files.publishers, settings, resume=options.resume, force=options.force))
         log = None
-        if output and decoder.budget_total is not None:
+        if output and decoder.recipe.budget_total is not None:
             path = output.with_name(f"{output.name}.scores")
             log = ScoreLog(path, json.dumps(settings), resume=options.resume, force=options.force)
             decoder = replace(decoder, memory=stack.enter_context(log))
@@ -65,7 +66,8 @@ def decode_into_sink(
             bar.update(len(window))
         if log is not None:
             log.remove()
-        sink.finish(lambda count: save_config(cast(Path, output), options, str(signature), count))
+        recipe = recipe_mapping(decoder.recipe)
+        sink.finish(lambda count: save_config(cast(Path, output), options, str(signature), count, recipe))
     if generator is not None:
         show_cut_off(generator, console)
     tally.report(console, signature)
@@ -77,9 +79,9 @@ def _signature(decoder: Decoder, generator: Generator | None, options: argparse.
     if generator is None:
         return decoder.signature(options.nbest)
     made = generator.described()
-    known = dict(decoder.signature(made.pop("nbest")))
-    version = known.pop("version")
-    return Signature({**known, "translator": made.pop("model"), **made, "version": version})
+    fields = dict(decoder.signature(made.pop("nbest")))
+    version = fields.pop("version")
+    return Signature({**fields, "translator": made.pop("model"), **made, "version": version})
 
 
 def _settings(signature: Signature, options: argparse.Namespace) -> dict[str, Any]:

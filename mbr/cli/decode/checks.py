@@ -1,0 +1,112 @@
+"""What mbr-decode refuses before anything is read or loaded, and the changes to a recipe that its options ask for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from candidates.command.console import Console
+from candidates.common.errors import UsageError
+from candidates.options import given_options, settings_of
+from mbr.recipe import Changes, PrefilterSpec
+from mbr.recipe.words import option_pairs, parse_terms
+
+# Options of the utility that have flags of their own and may change a score.
+UTILITY_OPTIONS = ("model", "revision", "encoder", "dtype", "backend", "compute_type", "tokenize")
+
+
+def check(options: argparse.Namespace, console: Console) -> None:
+    """Refuse what does not fit together."""
+    files = output_files(options)
+    for name, path in files.items():
+        if path == "":
+            raise UsageError(f"--{name} needs the name of a file")
+    if len({Path(path).resolve() for path in files.values()}) < len(files):
+        raise UsageError(f"{', '.join(f'--{name}' for name in files)} name the same file")
+    if options.matrix and options.matrix.endswith(".gz"):
+        raise UsageError("an .npz file is compressed already; leave out .gz")
+    for name in ("threads", "top", "batch_tokens"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name)} is not a positive number")
+    if options.resume and not options.output:
+        raise UsageError("--resume needs an output file (-o FILE)")
+    if options.nbest == 1:
+        console.warn(
+            "--nbest 1 keeps one candidate per source, so there is nothing to choose; mbrs's --nbest is --top here"
+        )
+    if [options.candidates, options.sources, options.logprobs].count("-") > 1:
+        raise UsageError("only one of --candidates, --sources and --logprobs can be standard input")
+    if options.candidates is None:
+        _check_text_input(options, console)
+        return
+    given = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
+    if given:
+        verb = "goes" if len(given) == 1 else "go"
+        raise UsageError(f"{', '.join(given)} {verb} with text; --candidates holds lists that exist already")
+
+
+def output_files(options: argparse.Namespace) -> dict[str, str]:
+    """The files a run writes, by option."""
+    names = ("output", "matrix", "save_candidates")
+    return {name.replace("_", "-"): path for name in names if (path := getattr(options, name)) is not None}
+
+
+def changes_of(options: argparse.Namespace) -> Changes:
+    """What the options ask for, to be applied to the recipe."""
+    utility_options: dict[str, Any] = {
+        name: value for name in UTILITY_OPTIONS if (value := getattr(options, name)) is not None
+    }
+    for name, value in option_pairs(options.option or (), "--option").items():
+        if name in utility_options:
+            raise UsageError(f"--option {name} and --{name.replace('_', '-')} say the same twice")
+        utility_options[name] = value
+    numbers = {name: value for name in ("budget", "tolerance") if (value := getattr(options, name)) is not None}
+    terms, term_options = parse_terms(options.add or (), options.add_model or ())
+    return Changes(
+        utility=options.utility,
+        options=utility_options,
+        strategy=options.strategy,
+        strategy_options=numbers,
+        terms=terms,
+        term_options=term_options,
+        weights=options.weights,
+        self_rule=options.self_rule,
+        prefilter=_prefilter(options),
+        seed=options.seed,
+        budget_total=options.budget_total,
+    )
+
+
+def _prefilter(options: argparse.Namespace) -> PrefilterSpec | None:
+    if (options.filter is None) != (options.keep is None):
+        raise UsageError("--filter and --keep go together: --filter cometkiwi --keep 30")
+    if options.filter is not None and options.prefilter is not None:
+        raise UsageError("--prefilter NAME:K and --filter NAME --keep K say the same; give one of them")
+    word = options.prefilter if options.filter is None else f"{options.filter}:{options.keep}"
+    if word is None:
+        if options.prefilter_model is not None:
+            raise UsageError("--prefilter-model goes with --prefilter or --filter, which name the utility")
+        return None
+    return PrefilterSpec.parse(word, {} if options.prefilter_model is None else {"model": options.prefilter_model})
+
+
+def _check_text_input(options: argparse.Namespace, console: Console) -> None:
+    for name in ("input_format", "logprobs"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} goes with --candidates; text is read line by line")
+    if options.save_candidates and not options.save_candidates.removesuffix(".gz").endswith(".jsonl"):
+        raise UsageError(
+            f"--save-candidates {options.save_candidates}: expected a name that ends in .jsonl, which holds any text; "
+            "mbr-generate writes the other formats"
+        )
+    settings_of(options)  # what makes no sense is refused before a model is loaded
+    if options.dry_run:
+        raise UsageError(
+            "--dry-run counts the pairs of lists that exist; make them first (mbr-generate), then give --candidates"
+        )
+    if options.sources is None:
+        options.sources = "-"
+        if sys.stdin is not None and sys.stdin.isatty() and not options.print_recipe:
+            console.info("reading text from the terminal, one sentence per line; Ctrl-D ends it")

@@ -1,0 +1,154 @@
+"""The one place that builds a decoder: models loaded, strategy made, terms and first stage put together.
+
+    with open_decoder(Recipe("chrf")) as decoder:
+        for decisions in decoder.windows(lists):
+            ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from candidates.common.closing import Closing
+from candidates.common.errors import MbrError, ModelError
+from candidates.lists import CandidateList
+from mbr.cache.scores import Memory
+from mbr.decide import Decision
+from mbr.pipeline import Decoder, OnError, WeightedTerm
+from mbr.prefilter import Prefilter, Scores, by_term
+from mbr.recipe.value import Options, PrefilterSpec, Recipe
+from mbr.strategies import Strategy
+from mbr.terms import TERMS, Term, get_term, term_options
+from mbr.terms.of_utility import OfUtility
+from mbr.utilities import UTILITIES, QualityUtility, Utility, get_utility, utility_options
+
+Runtime = Mapping[str, Any]  # device, threads, batch_tokens, cache_dir, offline: how models run
+MemoryOf = Callable[[Utility | Term], Memory | None]
+
+
+class Models(Closing):
+    """Loaded utilities and terms, each once, whoever asks for it. Closing it closes them all.
+
+    `runtime` options go to every model that takes them.
+    """
+
+    def __init__(self, runtime: Runtime | None = None) -> None:
+        self._runtime = dict(runtime or {})
+        self._stack = ExitStack()
+        self._loaded: dict[str, Utility | Term] = {}
+
+    def utility(self, name: str, options: Options) -> Utility:
+        utility = self._load(f"utility {name}", options, utility_options(name), lambda o: get_utility(name, **o))
+        assert isinstance(utility, Utility)
+        return utility
+
+    def term(self, name: str, options: Options) -> Term:
+        """A term; a utility as a term shares its model with the utility itself."""
+        if name not in TERMS:
+            return OfUtility(self.utility(name, options))
+        term = self._load(f"term {name}", options, term_options(name), lambda o: get_term(name, **o))
+        assert isinstance(term, Term)
+        return term
+
+    def close(self) -> None:
+        self._loaded.clear()
+        self._stack.close()
+
+    def _load(
+        self, called: str, options: Options, taken: list[str], make: Callable[[dict[str, Any]], Utility | Term]
+    ) -> Utility | Term:
+        key = f"{called} {sorted(options.items(), key=str)}"
+        if key not in self._loaded:
+            shared = {name: value for name, value in self._runtime.items() if name in taken}
+            self._loaded[key] = self._stack.enter_context(make({**shared, **options}))
+        return self._loaded[key]
+
+
+def open_decoder(
+    recipe: Recipe,
+    *,
+    runtime: Runtime | None = None,
+    models: Models | None = None,
+    utility: Utility | None = None,
+    strategy: Strategy | None = None,
+    memory_of: MemoryOf = lambda part: None,
+    on_error: OnError = "stop",
+    keep_matrix: bool = False,
+    check: Callable[[CandidateList], str | None] = lambda item: None,
+) -> Decoder:
+    """A decoder that makes its choices as the recipe says. Closing it closes the models that it has loaded.
+
+    Args:
+        runtime: how models run (`RUNTIME_OPTIONS`); goes to every model that takes it.
+        models: loaded models to share; they stay open.
+        utility, strategy: objects to use in place of what the recipe names.
+        memory_of: what holds scores of earlier runs for a utility or term, if anything does.
+        on_error: what a segment without a decision does: stop, skip, or fallback to the first candidate.
+        keep_matrix: whether decisions keep their utility matrices.
+        check: a reason why a list cannot be used, or None; for checks that belong to the caller's output.
+    """
+    if strategy is None:
+        recipe.check(utility)
+    owned = Models(runtime) if models is None else None
+    source = models or owned
+    assert source is not None
+    with ExitStack() as stack:
+        if owned is not None:
+            stack.enter_context(owned)
+        ready = utility or source.utility(recipe.utility, recipe.options)
+        terms = tuple(WeightedTerm(source.term(spec.name, spec.options), spec.weight) for spec in recipe.terms)
+        for weighted in terms:
+            weighted.term.memory = memory_of(weighted.term)
+        decoder = Decoder(
+            recipe=recipe,
+            utility=ready,
+            strategy=strategy or recipe.make_strategy(),
+            terms=terms,
+            prefilter=_prefilter(recipe, recipe.prefilter, source, memory_of) if recipe.prefilter else None,
+            on_error=on_error,
+            keep_matrix=keep_matrix,
+            memory=memory_of(ready),
+            check=check,
+            models=owned,
+        )
+        stack.pop_all()  # they are the decoder's to close
+        return decoder
+
+
+def _prefilter(recipe: Recipe, spec: PrefilterSpec, models: Models, memory_of: MemoryOf) -> Prefilter:
+    """The first stage; a utility chooses with its own strategy, by the rules of the decision that follows."""
+    if spec.name not in UTILITIES:
+        return by_term(str(spec), spec.keep, models.term(spec.name, spec.options), recipe.references)
+    stage = Recipe(
+        spec.name, spec.options, weights=recipe.weights, self_rule=recipe.self_rule, seed=recipe.seed
+    ).complete()
+    decoder = open_decoder(stage, models=models, memory_of=memory_of, on_error="skip")
+    return _by_decoder(str(spec), spec.keep, decoder)
+
+
+def _by_decoder(name: str, keep: int, decoder: Decoder) -> Prefilter:
+    """Keep the best by the expected utilities of another decoder."""
+    utility, strategy = decoder.utility, decoder.strategy
+
+    def score(lists: Sequence[CandidateList]) -> list[Scores | MbrError]:
+        return [_scores(decision) for decision in chain.from_iterable(decoder.windows(lists))]
+
+    def cost(lists: Sequence[CandidateList]) -> dict[str, Any]:
+        if not isinstance(utility, QualityUtility):
+            return {}
+        return utility.cost([(item.source, text) for item in lists for text in item.texts])
+
+    settings = {**utility.settings(), "strategy": strategy.name, **strategy.settings}
+    return Prefilter(name, keep, score, settings, tuple(utility.notes()), cost)
+
+
+def _scores(decision: Decision) -> Scores | MbrError:
+    """Expected utilities; candidates that the strategy left out come last."""
+    if decision.error is not None:
+        return ModelError(decision.error)
+    return np.nan_to_num(decision.scores, nan=float(np.nanmin(decision.scores)))

@@ -1,0 +1,20 @@
+"""How a choice is made, as one value: read it, print it, plan it for some lists; `mbr.opening` makes a decoder of it."""
+
+from mbr.recipe.files import read_recipe, recipe_from, recipe_mapping, recipe_yaml, shipped_recipes
+from mbr.recipe.plan import Changes, plan, plan_for
+from mbr.recipe.value import RUNTIME_OPTIONS, PrefilterSpec, Recipe, TermSpec
+
+__all__ = [
+    "RUNTIME_OPTIONS",
+    "Changes",
+    "PrefilterSpec",
+    "Recipe",
+    "TermSpec",
+    "plan",
+    "plan_for",
+    "read_recipe",
+    "recipe_from",
+    "recipe_mapping",
+    "recipe_yaml",
+    "shipped_recipes",
+]

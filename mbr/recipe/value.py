@@ -1,0 +1,266 @@
+"""One value that says how a choice is made: utility, strategy, terms with weights, pseudo-references, first stage, seed.
+
+A recipe comes from flags, a word (`pear=FOLDER,strategy=half,add=logprob:6`), a YAML file, a name, Python or an HTTP
+request; `open_decoder` makes a decoder of it. It prints as YAML and as a signature, and is read back from either.
+
+    >>> recipe = Recipe("chrf", terms=(TermSpec("logprob", 2.0),))
+    >>> str(recipe.signature())
+    'MBR|utility:chrf|strategy:full|self:exclude|weights:count|add.logprob:2.0'
+    >>> Recipe.from_signature(str(recipe.signature())) == recipe.complete()
+    True
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote, unquote
+
+from candidates.common.errors import InputError, UsageError
+from mbr.decide import ReferenceWeights, SelfRule, Weights
+from mbr.signature import Signature
+from mbr.strategies import Strategy, get_strategy, strategy_options
+from mbr.terms import term_family, term_options
+from mbr.utilities import UTILITIES, Utility, utility_class, utility_options
+
+# How a model runs, not what it computes: these are no part of a recipe.
+RUNTIME_OPTIONS = ("cache_dir", "offline", "device", "batch_tokens", "threads")
+# Keys of a signature that are no options of the utility.
+_RESERVED = ("utility", "utility-weight", "strategy", "self", "weights", "prefilter", "guards", "budget-total", "seed")
+_STRATEGY_KEYS = {"tol": "tolerance"}
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class TermSpec:
+    """A term by name, its weight and its options."""
+
+    name: str
+    weight: float = 1.0
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PrefilterSpec:
+    """A first stage: the best `keep` of each list by a utility or term, with its options."""
+
+    name: str
+    keep: int
+    options: Options = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str, options: Options | None = None) -> PrefilterSpec:
+        """`chrf:30` -> the name and how many candidates to keep."""
+        name, _, keep = text.rpartition(":")
+        if not name or not keep.isdecimal() or int(keep) < 2:
+            raise UsageError(f"prefilter {text!r} is not NAME:K with K at least 2, such as chrf:30")
+        return cls(name, int(keep), dict(options or {}))
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.keep}"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a choice is made: score(i) = weight * E_j[u(i, j)] + sum over terms of w_t t(i).
+
+    Args:
+        utility: name of what compares candidates.
+        options: of the utility, such as its model; how it runs (device, threads) is no part of a recipe.
+        weight: of the expected utility beside the terms.
+        strategy: which pairs are scored; None is the utility's default.
+        strategy_options: such as budget and tolerance.
+        terms: evidence on single candidates, with weights.
+        weights: of candidates as pseudo-references.
+        self_rule: whether a candidate counts as its own pseudo-reference.
+        prefilter: a cheap first stage.
+        guards: rules that a candidate must keep.
+        seed: of everything random.
+        budget_total: passes for all lists together.
+    """
+
+    utility: str = "pear"
+    options: Options = field(default_factory=dict)
+    weight: float = 1.0
+    strategy: str | None = None
+    strategy_options: Options = field(default_factory=dict)
+    terms: tuple[TermSpec, ...] = ()
+    weights: Weights = "count"
+    self_rule: SelfRule = "exclude"
+    prefilter: PrefilterSpec | None = None
+    guards: tuple[str, ...] = ()
+    seed: int = 1
+    budget_total: int | None = None
+
+    def __post_init__(self) -> None:
+        ReferenceWeights(self.weights, self.self_rule)
+        if not (math.isfinite(self.weight) and self.weight > 0):
+            raise UsageError(f"the weight of the utility is {self.weight}; expected a number above 0")
+        names = [term.name for term in self.terms]
+        for term in self.terms:
+            if not math.isfinite(term.weight):
+                raise UsageError(f"the weight of the term {term.name} is {term.weight}; expected a finite number")
+            if names.count(term.name) > 1:
+                raise UsageError(f"the term {term.name} is there twice; expected each once")
+
+    @property
+    def references(self) -> ReferenceWeights:
+        """What candidates count as pseudo-references."""
+        return ReferenceWeights(self.weights, self.self_rule)
+
+    def make_strategy(self) -> Strategy:
+        name = self.strategy or utility_class(self.utility).default_strategy
+        return get_strategy(name, **self.strategy_options)
+
+    @property
+    def rates(self) -> bool:
+        """Whether it reranks by quality estimation, without comparing candidates."""
+        return self.make_strategy().asks == "quality"
+
+    def families(self) -> set[str]:
+        """Judges of these families flatter what the recipe chooses."""
+        first_stage = [] if self.prefilter is None else [self.prefilter.name]
+        return {utility_class(self.utility).family, *map(term_family, [*(t.name for t in self.terms), *first_stage])}
+
+    def complete(self) -> Recipe:
+        """The same with the strategy and its options spelled out; a seed that decides nothing is 1."""
+        strategy = self.make_strategy()
+        seed = self.seed if self._uses_seed(strategy) else 1
+        return replace(self, strategy=strategy.name, strategy_options=_options_of(strategy), seed=seed)
+
+    def check(self, utility: Utility | None = None) -> None:
+        """Refuse what does not fit together, before a model is loaded. `utility`: the one meant, if it is made."""
+        strategy = self.make_strategy()
+        strategy.check_total(self.budget_total)
+        strategy.check_fit(self.utility, utility or utility_class(self.utility))
+        if utility is None:
+            _check_options(f"utility {self.utility!r}", self.options, utility_options(self.utility))
+        for term in self.terms:
+            _check_options(f"term {term.name!r}", term.options, term_options(term.name))
+        if self.prefilter is not None:
+            taken = term_options(self.prefilter.name)
+            _check_options(f"prefilter {self.prefilter.name!r}", self.prefilter.options, taken)
+        if self.guards:
+            raise UsageError(f"guard {self.guards[0]!r} is unknown; this version has none")
+
+    def signature(self) -> Signature:
+        """Everything in the recipe, defaults spelled out; it parses back with `from_signature`."""
+        term_settings = {term.name: term.options for term in self.terms}
+        first_stage = self.prefilter.options if self.prefilter else {}
+        return Signature(self.fields(self.options, self.make_strategy(), term_settings, first_stage))
+
+    def fields(
+        self, utility: Options, strategy: Strategy, terms: Mapping[str, Options], prefilter: Options
+    ) -> dict[str, object]:
+        """The fields of a signature; the settings of the parts are as given here or as they were loaded."""
+        added: dict[str, object] = {}
+        for term in self.terms:
+            key = f"add.{_quoted(term.name)}"
+            added[key] = term.weight
+            added |= {f"{key}.{_quoted(name)}": _word(value) for name, value in terms[term.name].items()}
+        reserved = {*_RESERVED, *strategy.settings, "nbest", "version"}
+        return {
+            "utility": self.utility,
+            "utility-weight": None if self.weight == 1 else self.weight,
+            **{f"utility-{name}" if name in reserved else name: _word(value) for name, value in utility.items()},
+            "strategy": strategy.name,
+            **{key: None if value is None else _word(value) for key, value in strategy.settings.items()},
+            "self": self.self_rule,
+            "weights": self.weights,
+            **added,
+            "prefilter": None if self.prefilter is None else str(self.prefilter),
+            **{f"prefilter.{_quoted(name)}": _word(value) for name, value in prefilter.items()},
+            "guards": "+".join(map(_quoted, self.guards)) or None,
+            "budget-total": self.budget_total,
+            "seed": self.seed if self._uses_seed(strategy) else None,
+        }
+
+    def _uses_seed(self, strategy: Strategy) -> bool:
+        stages = [strategy]
+        if self.prefilter is not None and self.prefilter.name in UTILITIES:
+            stages.append(get_strategy(utility_class(self.prefilter.name).default_strategy))
+        return any(stage.uses_seed for stage in stages)
+
+    @classmethod
+    def from_signature(cls, text: str) -> Recipe:
+        """The recipe that a signature describes; what was only known after loading (nbest, version, ...) is left out."""
+        known = dict(Signature.parse(text))
+        utility = known.pop("utility", "")
+        if not utility:
+            raise InputError(f"the signature {text!r:.100} names no utility")
+        strategy = known.pop("strategy", None)
+        options: dict[str, Any] = {}
+        strategy_settings: dict[str, Any] = {}
+        terms: dict[str, TermSpec] = {}
+        first_stage: dict[str, Any] = {}
+        taken = strategy_options(strategy) if strategy else []
+        for key, value in known.items():
+            name = key.removeprefix("utility-") if key not in _RESERVED else ""
+            if key.startswith("add."):
+                _read_term(terms, key, value)
+            elif key.startswith("prefilter."):
+                first_stage[unquote(key.partition(".")[2])] = _unword(value)
+            elif (option := _STRATEGY_KEYS.get(key, key)) in taken:
+                if not isinstance(number := _unword(value), str):  # a budget such as 20N is the default
+                    strategy_settings[option] = number
+            elif name and name in utility_options(utility):
+                options[name] = _unword(value)
+        return cls(
+            utility=utility,
+            options=options,
+            weight=float(known.get("utility-weight", 1.0)),
+            strategy=strategy,
+            strategy_options=strategy_settings,
+            terms=tuple(terms.values()),
+            weights=known.get("weights", "count"),  # type: ignore[arg-type]  # checked when it is made
+            self_rule=known.get("self", "exclude"),  # type: ignore[arg-type]
+            prefilter=PrefilterSpec.parse(known["prefilter"], first_stage) if "prefilter" in known else None,
+            guards=tuple(unquote(name) for name in known.get("guards", "").split("+") if name),
+            seed=int(known.get("seed", 1)),
+            budget_total=int(known["budget-total"]) if "budget-total" in known else None,
+        ).complete()
+
+
+def _options_of(strategy: Strategy) -> dict[str, Any]:
+    """The options that give this strategy again; a default that is no plain number (20N) is left to it."""
+    named = {_STRATEGY_KEYS.get(key, key): value for key, value in strategy.settings.items()}
+    taken = strategy_options(strategy.name)
+    return {name: value for name, value in named.items() if name in taken and not isinstance(value, (str, type(None)))}
+
+
+def _check_options(part: str, options: Options, taken: list[str]) -> None:
+    for name in options:
+        if name not in taken:
+            raise UsageError(f"{part} has no option {name!r} (it takes {', '.join(taken) or 'none'})")
+
+
+def _read_term(terms: dict[str, TermSpec], key: str, value: str) -> None:
+    _, quoted, *option = key.split(".")
+    name = unquote(quoted)
+    term = terms.get(name, TermSpec(name))
+    if option:
+        terms[name] = replace(term, options={**term.options, unquote(option[0]): _unword(value)})
+    else:
+        terms[name] = replace(term, weight=float(value))
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="").replace(".", "%2E")
+
+
+def _word(value: Any) -> str:
+    """A value as a word that `_unword` reads back as the same value."""
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False) if value.strip() != value or _unword(value) != value else value
+
+
+def _unword(word: str) -> Any:
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word

@@ -1,0 +1,186 @@
+"""Changes to a recipe as words: `pear=FOLDER,strategy=half,add=logprob:6`, terms as `reverse=1,model=FOLDER`.
+
+    >>> changes, _ = parse_changes("pear,strategy=race:0.05,add=logprob:6")
+    >>> changes.terms
+    {'logprob': 6.0}
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from candidates.common.errors import UsageError
+from mbr.decide import WEIGHTS, Weights
+from mbr.recipe.plan import Changes
+from mbr.recipe.value import PrefilterSpec
+from mbr.strategies import get_strategy, strategy_options
+
+REPEATED = ("add", "add_model")
+
+
+def parse_changes(
+    word: str, own: Mapping[str, Callable[[str], Any]] | None = None
+) -> tuple[Changes, dict[str, Any]]:
+    """NAME, NAME=MODEL, or either with ,key=value. Keys in `own`, with what converts them, are returned apart."""
+    utility, options, known = _split(word, own or {})
+    added: dict[str, float] = {}
+    models: dict[str, dict[str, Any]] = {}
+    for pair in known.pop("add", []):
+        name, colon, weight = pair.rpartition(":")
+        if not colon or name in added:
+            raise UsageError(f"--utility {word!r}: add={pair!r} is not NAME:WEIGHT of its own, such as add=logprob:6")
+        added[name] = number(weight, f"--utility {word!r}: add={pair!r}")
+    for pair in known.pop("add_model", []):
+        name, colon, model = pair.partition(":")
+        if not (name and colon and model):
+            raise UsageError(f"--utility {word!r}: add-model={pair!r} is not NAME:MODEL")
+        models[name] = {"model": model}
+    strategy, strategy_numbers = parse_strategy(known.pop("strategy")) if known.get("strategy") else (None, {})
+    for key in ("budget", "tolerance"):
+        if key in known:
+            if key in strategy_numbers:
+                raise UsageError(f"--utility {word!r}: the strategy and {key} say the same twice")
+            strategy_numbers[key] = known.pop(key)
+    prefilter, model = known.pop("prefilter", None), known.pop("prefilter_model", None)
+    if prefilter is None and model is not None:
+        raise UsageError(f"--utility {word!r}: prefilter-model goes with prefilter, which names the utility")
+    changes = Changes(
+        utility=utility,
+        options=options,
+        strategy=strategy,
+        strategy_options=strategy_numbers,
+        terms=added,
+        term_options=models,
+        weights=known.pop("weights", None),
+        prefilter=None if prefilter is None else PrefilterSpec.parse(prefilter, {"model": model} if model else {}),
+    )
+    return changes, known
+
+
+def _split(word: str, own: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The utility, its options, and the keys that are no options of it."""
+    keys = {**_KEYS, **own}
+    head, *pairs = word.split(",")
+    name, equals, model = head.partition("=")
+    options: dict[str, Any] = {"model": model} if equals else {}
+    known: dict[str, Any] = {}
+    if not name.strip() or (equals and not model):
+        raise UsageError(f"--utility {word!r}: expected NAME, NAME=MODEL, or either with ,key=value ...")
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or not key or (key in {*known, *options} and key not in REPEATED):
+            raise UsageError(f"--utility {word!r}: {pair!r} is not a key=value of its own")
+        if key in REPEATED:
+            known.setdefault(key, []).append(value)
+        elif key in keys:
+            known[key] = _converted(word, key, value, keys[key])
+        else:
+            options[key] = scalar(value)
+    return name.strip(), options, known
+
+
+def parse_strategy(word: str) -> tuple[str, dict[str, Any]]:
+    """`race:0.05` -> the strategy with its number: a tolerance, or a budget of passes where it takes no tolerance."""
+    name, colon, text = word.strip().partition(":")
+    taken = strategy_options(name)
+    if not colon:
+        return name, {}
+    key = "tolerance" if "tolerance" in taken else "budget"
+    if key not in taken:
+        raise UsageError(f"strategy {word!r}: {name} takes no number")
+    numbers = {key: _converted(word, key, text, _KEYS[key])}
+    get_strategy(name, **numbers)
+    return name, numbers
+
+
+def parse_terms(words: Iterable[str], models: Iterable[str]) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
+    """Weights and options of terms: `logprob=6`, `reverse=1,model=FOLDER`; models as NAME=MODEL."""
+    weights: dict[str, float] = {}
+    options: dict[str, dict[str, Any]] = {}
+    for word in words:
+        head, *pairs = word.split(",")
+        name, equals, weight = head.partition("=")
+        if not (name and equals):
+            raise UsageError(f"--add {word!r}: expected NAME=WEIGHT, such as logprob=6")
+        if name in weights:
+            raise UsageError(f"--add names {name!r} twice")
+        weights[name] = number(weight, f"--add {word!r}")
+        options |= {name: option_pairs(pairs, f"--add {word!r}")} if pairs else {}
+    for word in models:
+        name, equals, model = word.partition("=")
+        if not (name and equals and model):
+            raise UsageError(f"--add-model {word!r}: expected NAME=MODEL, such as reverse=FOLDER")
+        options.setdefault(name, {})["model"] = model
+    return weights, options
+
+
+def option_pairs(pairs: Iterable[str], where: str) -> dict[str, Any]:
+    """key=value words as options; numbers, true and false are read as such."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        key = key.strip().replace("-", "_")
+        if not (key and equals) or key in options:
+            raise UsageError(f"{where}: {pair!r} is not a KEY=VALUE of its own")
+        options[key] = scalar(value)
+    return options
+
+
+def scalar(text: str) -> Any:
+    """A number, true or false where the text is one, else the text."""
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    return value if isinstance(value, (bool, int, float)) else text
+
+
+def number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"{where}: {text!r} is not a number")
+    return value
+
+
+def _converted(word: str, key: str, value: str, convert: Callable[[str], Any]) -> Any:
+    try:
+        return convert(value)
+    except ValueError as exc:
+        raise UsageError(f"--utility {word!r}: {key}={value!r} {exc}") from exc
+
+
+def _positive(text: str) -> float:
+    value = number(text, "")
+    if value < 0:
+        raise ValueError("is not a number from 0 on")
+    return value
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise ValueError("is not a positive whole number")
+    return int(text)
+
+
+def _weights(text: str) -> Weights:
+    if text not in WEIGHTS:
+        raise ValueError(f"is unknown; expected one of {', '.join(WEIGHTS)}")
+    return text
+
+
+_KEYS: dict[str, Callable[[str], Any]] = {
+    "strategy": str,
+    "budget": _whole,
+    "tolerance": _positive,
+    "weights": _weights,
+    "prefilter": str,
+    "prefilter_model": str,
+}

@@ -1,0 +1,65 @@
+"""Terms by name: evidence on single candidates that is added to the expected utility.
+
+Ours, those of installed plug-ins (entry points of the group `mbr_decode.terms`), and every utility: as a term a quality
+is taken as it is, a comparison as its expected utility against the list.
+
+>>> get_term("length").summary
+'words of the candidate'
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from candidates.common.errors import UsageError
+from candidates.common.plugins import LazyTable, option_names
+from mbr.terms.base import Term, Values
+from mbr.utilities import UTILITIES, get_utility, utility_class, utility_options
+
+__all__ = ["TERMS", "Term", "Values", "get_term", "term_family", "term_names", "term_options"]
+
+TERMS = LazyTable(
+    "term",
+    {
+        "logprob": "mbr.terms.logprob:LogProbability",
+        "reverse": "mbr.terms.reverse:Reverse",
+        "length": "mbr.terms.length:Length",
+    },
+    group="mbr_decode.terms",
+)
+
+
+def term_names() -> list[str]:
+    """All names that `get_term` knows: terms proper first, then the utilities."""
+    return list(dict.fromkeys([*TERMS, *(name for name in UTILITIES if name != "none")]))
+
+
+def get_term(name: str, **options: Any) -> Term:
+    """A ready term. An option that it does not take raises UsageError."""
+    taken = term_options(name)
+    unknown = [option for option in options if option not in taken]
+    if unknown:
+        raise UsageError(f"term {name!r} has no option {unknown[0]!r} (it takes {', '.join(taken) or 'none'})")
+    if name in TERMS:
+        return _class(name)(**options)
+    from mbr.terms.of_utility import OfUtility
+
+    return OfUtility(get_utility(name, **options))
+
+
+def term_options(name: str) -> list[str]:
+    """The options that a term takes."""
+    if name in TERMS:
+        return option_names(_class(name))
+    if name in UTILITIES and name != "none":
+        return utility_options(name)
+    raise UsageError(f"term {name!r} is unknown; expected one of {', '.join(term_names())}")
+
+
+def term_family(name: str) -> str:
+    """Judges of this family flatter what the term chose."""
+    return _class(name).family if name in TERMS else utility_class(name).family
+
+
+def _class(name: str) -> type[Term]:
+    return cast(type[Term], TERMS.load(name, Term))

@@ -1,0 +1,84 @@
+"""RESUME as a utility: u(h, r) = RESUME(s, r, h), which of two candidates is the better translation (Noh et al. 2024).
+
+Mostly a term beside another utility (`--utility chrf --add resume-metric=20 --add-model resume-metric=FOLDER`): a
+utility such as chrF only measures how near a hypothesis is to a pseudo-reference. Nothing in RESUME makes it
+antisymmetric, so both orders of a pair are scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.common.errors import UsageError
+from mbr.utilities.base import PairUtility, Triple
+from mbr.utilities.pear import model_settings, window_of
+from pear.resume import Resume
+
+
+class ResumeUtility(PairUtility):
+    """A checkpoint of kind resume. Options as in `pear.scorer`."""
+
+    name = "resume-metric"
+    summary = "RESUME: by how much a candidate is better than another taken as reference, from -1 to 1"
+    needs = "a checkpoint of kind resume (--model)"
+    family = "pear"
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        revision: str | None = None,
+        encoder: str | None = None,
+        cache_dir: str | None = None,
+        offline: bool = False,
+        device: str = "auto",
+        dtype: str = "float32",
+        backend: str = "torch",
+        compute_type: str | None = None,
+        batch_tokens: int | None = None,
+        threads: int = 0,
+    ) -> None:
+        if model is None:
+            raise UsageError("utility 'resume-metric' needs a checkpoint of kind resume; give its folder (--model)")
+        self._metric = Resume.load(
+            model,
+            revision=revision,
+            encoder=encoder,
+            cache_dir=cache_dir,
+            offline=offline,
+            device=device,
+            dtype=dtype,
+            backend=backend,
+            compute_type=compute_type,
+            batch_tokens=batch_tokens,
+            threads=threads,
+        )
+        self.window_passes = window_of(self._metric.engine)
+
+    def settings(self) -> dict[str, object]:
+        return model_settings(self._metric)
+
+    def notes(self) -> list[str]:
+        return [str(self._metric.engine.agreement)] if self._metric.engine.agreement else []
+
+    def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
+        rows = [(source, reference, hypothesis) for source, hypothesis, reference in triples]
+        return self._metric.score(rows, progress=self.progress)
+
+    def truncates(self, source: str, texts: Sequence[str]) -> bool:
+        return self._metric.engine.truncates(source, texts)
+
+    def cost(self, triples: Sequence[Triple]) -> dict[str, Any]:
+        engine = self._metric.engine
+        return {"tokens": engine.tokens(triples), "memory_bytes": engine.memory_bytes()}
+
+    @property
+    def on_gpu(self) -> bool:
+        return self._metric.engine.on_gpu
+
+    def close(self) -> None:
+        self._metric.close()
