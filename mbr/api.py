@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from candidates.common.errors import InputError, MbrError, ModelError, UsageError
-from candidates.formats.files import BadRecord, Record
+from candidates.formats import BadRecord, Record
 from candidates.lists import Candidate, CandidateList
 from mbr.cache.scores import Memory
 from mbr.decide import Decision, SelfRule, Weights, list_prior

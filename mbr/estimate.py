@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from candidates.formats.files import Record
+from candidates.formats import Record
 from candidates.lists import CandidateList
 from mbr.pipeline import Decoder
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility

@@ -6,7 +6,7 @@ Which of them go together, and what those left out stand for, is settled in `res
 from __future__ import annotations
 
 from candidates.command.console import Parser, add_message_options
-from candidates.formats.files import FORMATS
+from candidates.formats import INPUT_FORMATS
 from candidates.options import add_generation_options
 from mbr.cli.decode.resolve import BUNDLED_PRIOR
 
@@ -29,7 +29,7 @@ def parser() -> Parser:
     g.add_argument(
         "--candidates", metavar="FILE", help="candidate lists; - is standard input; without it, text is translated"
     )
-    g.add_argument("--input-format", choices=FORMATS, help="default: by the file's name")
+    g.add_argument("--input-format", choices=INPUT_FORMATS, help="default: by the file's name")
     g.add_argument(
         "--sources",
         metavar="FILE",
