@@ -7,8 +7,7 @@
 """
 
 from candidates.common.errors import MbrError
-from candidates.formats.files import BadRecord, Record, read_lists
-from candidates.formats.writing import write_lists
+from candidates.formats import BadRecord, Record, read_lists, write_lists
 from candidates.generation import Generator, Settings, open_generator
 from candidates.lists import Candidate, CandidateList, Origin
 

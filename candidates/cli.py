@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from candidates.command.config import finished_with, save_config, with_config
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.common.errors import InputError, UsageError
-from candidates.formats.files import BadRecord
-from candidates.formats.writing import OUTPUT_FORMATS, header, render_failure, render_list
+from candidates.formats import OUTPUT_FORMATS, BadRecord, guess_format, render_failure, render_header, render_list
 from candidates.options import add_generation_options, generator_of
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
     with ExitStack() as stack:
         sink = stack.enter_context(Sink(output, [], journaled, resume=options.resume, force=options.force))
         bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
-        sink.begin(header(options.format))
+        sink.begin(render_header(options.format))
         index = sink.done
         for record in generator.generate(sink.checked(read_sources(options.sources)), skip=sink.done):
             show_notices(generator, console)
@@ -151,8 +150,6 @@ def _signature(settings: dict[str, object]) -> str:
 
 
 def _format_of(output: str | None) -> str:
-    from candidates.formats.files import guess_format
-
     try:
         return guess_format(output or "-")
     except UsageError:

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 
 from candidates.common.closing import Closing
 from candidates.common.errors import ModelError, UsageError
-from candidates.formats.files import Record
+from candidates.formats import Record
 from candidates.lists import Candidate, CandidateList
 
 Method = Literal["beam", "sample", "epsilon"]

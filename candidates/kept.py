@@ -19,8 +19,7 @@ from typing import Any
 
 from candidates.command.sink import Sink
 from candidates.common.text import atomic_output, disk_errors
-from candidates.formats.files import BadRecord
-from candidates.formats.writing import render_failure, render_list
+from candidates.formats import BadRecord, render_failure, render_list
 from candidates.generation import Generator
 
 MOST_NOTICES = 20  # kept

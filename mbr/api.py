@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, cast
 
 from candidates.common.errors import UsageError
-from candidates.formats.files import BadRecord, Record
+from candidates.formats import BadRecord, Record
 from candidates.lists import Candidate, CandidateList
 from mbr.decide import Decision, SelfRule, Weights
 from mbr.matrix import UtilityMatrix

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from candidates.formats.files import Record
+from candidates.formats import Record
 from candidates.lists import CandidateList
 from mbr.pipeline import Decoder
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility

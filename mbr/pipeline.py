@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from candidates.common.closing import Closing
 from candidates.common.errors import InputError, MbrError, ModelError, UsageError
 from candidates.common.version import __version__
-from candidates.formats.files import BadRecord, Record
+from candidates.formats import BadRecord, Record
 from candidates.lists import CandidateList
 from mbr.cache.scores import Memory
 from mbr.decide import Decision, rank

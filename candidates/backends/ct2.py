@@ -28,7 +28,7 @@ from candidates.backends import epsilon
 from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.backends.tokens import open_tokenizer, read_json, read_vocabulary
 from candidates.common.errors import MbrError, ModelError, ResourceError, UsageError
-from candidates.formats.files import Record
+from candidates.formats import Record
 from candidates.generation import DEFAULT_EPSILON, Generator, Settings, blank, model_folder
 from candidates.lists import Candidate, CandidateList, check_text
 

@@ -15,7 +15,7 @@ from typing import Any
 from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.backends.tokens import load_transformers_tokenizer, transformers_tokenizer
 from candidates.common.errors import ModelError, ResourceError, UsageError
-from candidates.formats.files import Record
+from candidates.formats import Record
 from candidates.generation import DEFAULT_EPSILON, Generator, Settings, blank, bundled_models
 from candidates.lists import Candidate, CandidateList, check_text
 

@@ -36,7 +36,7 @@ from urllib.parse import SplitResult, urlsplit
 from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.common.errors import InputError, ModelError, UsageError
 from candidates.common.text import lines
-from candidates.formats.files import BadRecord, Record
+from candidates.formats import BadRecord, Record
 from candidates.generation import Generator, Settings, blank
 from candidates.lists import LARGEST, Candidate, CandidateList, check_text
 

@@ -1,12 +1,13 @@
-"""What fairseq-generate and fairseq-interactive print: lines of many kinds in, one segment per id out, in id order.
+"""The output of fairseq-generate and fairseq-interactive: lines of many kinds in, one segment per id out, in id order.
 
-Per id there is a source (`S-`), maybe a reference (`T-`), and then for each hypothesis `H-` (tokens), `D-`
+Per id there is a source (`S-`), perhaps a reference (`T-`), and then for each hypothesis `H-` (tokens), `D-`
 (detokenised) and `P-` (a score per token); everything else is logging. The scores of `H-` and `D-` are divided by
 length ** lenpen, which cannot be undone, but those of `P-` are not: they are logarithms to base 2 of the tokens'
 probabilities, end of sentence included, so that their sum times ln 2 is the log-probability of the whole.
-(Before January 2020 fairseq printed natural logarithms; its issue 1553. The lines themselves do not tell.)
+(Before January 2020 fairseq printed natural logarithms, see its issue 1553; the two cannot be told apart.)
 
-fairseq-generate goes through its input by length, so ids come in any order. Only what came early is kept.
+fairseq-generate goes through its input by length, so ids come in any order. Memory holds only segments that came early.
+The format is read and not written.
 
     S-1     A dog runs .
     H-1     -0.35   Ein Hund renn@@ t .
@@ -19,11 +20,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from candidates.common.errors import InputError
 from candidates.common.text import decode_line, raw_lines
+from candidates.formats.records import MOST_DIGITS, Record, Segment, join_sources
 from candidates.lists import Candidate
 
 LAYOUTS = {
@@ -34,22 +36,37 @@ LAYOUTS = {
     "P": "P-<id><TAB><score of each token>",
 }
 _PREFIXES = frozenset(f"{kind}-".encode() for kind in LAYOUTS)
-_LINE = re.compile(r"([STHDP])-([0-9]{1,15})\t(.*)", re.DOTALL)
+_LINE = re.compile(rf"([STHDP])-([0-9]{{1,{MOST_DIGITS}}})\t(.*)", re.DOTALL)
 
 
-@dataclass(slots=True)
-class Segment:
-    """The lines of one id; `line` is the first of them."""
+def read(path: str | Path, nbest: int | None, *, sources: str | Path | None) -> Iterator[Record]:
+    """Stream the lists in id order; with a file of sources, one record per line of it.
 
-    id: int
-    line: int
-    source: str | None = None
-    reference: str | None = None
-    candidates: list[Candidate] = field(default_factory=list)
+    Raises:
+        InputError: lines that do not fit together; without `sources`, also an id or a source that is missing.
+    """
+    if sources is None:
+        return _records(path, nbest)
+    return join_sources(_segments(path), path, sources, nbest)
 
 
-def segments(path: str | Path) -> Iterator[Segment]:
-    """Stream the segments in id order; an id that is not in the file is left out.
+def _records(path: str | Path, nbest: int | None) -> Iterator[Record]:
+    for index, segment in enumerate(_segments(path)):
+        if segment.id != index:
+            raise InputError(
+                f"{path}: id {index} is missing, but id {segment.id} is there (line {segment.line}); expected ids "
+                "from 0 without gaps; give the file of sources, in which gaps are allowed (--sources FILE)"
+            )
+        if segment.source is None:
+            raise InputError(
+                f"{path}, line {segment.line}: id {index} has no S- line; expected one for each id, "
+                "or the file of sources (--sources FILE)"
+            )
+        yield segment.record(segment.source, path, nbest)
+
+
+def _segments(path: str | Path) -> Iterator[Segment]:
+    """Stream the segments in id order; an id that is missing in the file is skipped.
 
     Memory holds the segments that came before their turn: none for a file in order, but everything behind an id
     that is missing, because it might still come.
@@ -78,7 +95,7 @@ def segments(path: str | Path) -> Iterator[Segment]:
 def _blocks(path: str | Path) -> Iterator[Segment]:
     """Neighbouring lines of one id, in the order of the file."""
     segment: Segment | None = None
-    given: set[str] = set()  # S and T of this id; H, D and P of its last hypothesis
+    kinds: set[str] = set()  # S and T of this id; H, D and P of its last hypothesis
     for number, raw in raw_lines(path):
         if raw[:2] not in _PREFIXES:
             continue
@@ -87,17 +104,17 @@ def _blocks(path: str | Path) -> Iterator[Segment]:
         if segment is None or id != segment.id:
             if segment is not None:
                 yield segment
-            segment, given = Segment(id, number), set()
+            segment, kinds = Segment(id, number), set()
         if kind == "H":
-            given -= {"D", "P"}
-        elif kind in given:
+            kinds -= {"D", "P"}
+        elif kind in kinds:
             per = "id" if kind in "ST" else "hypothesis"
             raise InputError(
                 f"{where}: a second {kind}-{id}; expected one per {per} (are these two outputs in one file?)"
             )
-        elif kind in "DP" and "H" not in given:
+        elif kind in "DP" and "H" not in kinds:
             raise InputError(f"{where}: {kind}-{id} without H-{id} before it; expected fairseq's order H-, D-, P-")
-        given.add(kind)
+        kinds.add(kind)
         _add(segment, kind, value)
     if segment is not None:
         yield segment
@@ -120,10 +137,10 @@ def _add(segment: Segment, kind: str, value: str | float) -> None:
 def _parse(line: str, where: str) -> tuple[str, int, str | float]:
     """Kind, id, and the text of the line or (P-) the natural log-probability of the sequence."""
     try:
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             raise ValueError("no id and tab")
-        kind, id, rest = found[1], int(found[2]), found[3]
+        kind, id, rest = match[1], int(match[2]), match[3]
         if kind in "ST":
             return kind, id, rest
         if kind == "P":

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from candidates.common.errors import InputError, UsageError
-from candidates.formats.files import BadRecord, Record
+from candidates.formats import BadRecord, Record
 from candidates.lists import CandidateList
 from mbr.cache.judgements import Cache
 from mbr.cache.scores import ScoreStore

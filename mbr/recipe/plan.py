@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import Any
 
 from candidates.common.errors import UsageError
-from candidates.formats.files import Record
+from candidates.formats import Record
 from candidates.lists import CandidateList, Origin
 from mbr.decide import SelfRule, Weights
 from mbr.recipe.files import recipe_for

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from candidates.formats.files import read_lists
+from candidates.formats import read_lists
 from candidates.lists import CandidateList
 from tests.conftest import Run
 

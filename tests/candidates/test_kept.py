@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from candidates import Settings, open_generator, read_lists
-from candidates.formats.files import Record
+from candidates.formats import Record
 from candidates.generation import Generator
 from candidates.kept import keep_lists
 

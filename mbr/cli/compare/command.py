@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.common.errors import MbrError, UsageError
-from candidates.formats.files import FORMATS
+from candidates.formats import INPUT_FORMATS
 from candidates.options import add_generation_options
 from mbr.cli.common.models import add_model_options, check_numbers, parse_with_lists
 from mbr.cli.common.recipes import add_reference_options
@@ -65,7 +65,7 @@ def _add_input(p: argparse.ArgumentParser) -> None:
         "fairseq",
     )
     g.add_argument("--candidates", metavar="FILE", help="candidate lists that exist already, instead of text")
-    g.add_argument("--input-format", choices=FORMATS, help="default: by the file's name")
+    g.add_argument("--input-format", choices=INPUT_FORMATS, help="default: by the file's name")
     g.add_argument("--logprobs", metavar="FILE", help="a log-probability per line of a lines file")
     g.add_argument(
         "--nbest",

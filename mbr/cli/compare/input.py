@@ -14,7 +14,7 @@ from candidates.cli import read_sources
 from candidates.command.console import Console
 from candidates.common.cache import cache_folder
 from candidates.common.errors import InputError, ResourceError, UsageError
-from candidates.formats.files import Record, read_lists
+from candidates.formats import Record, read_lists
 from candidates.kept import Kept, keep_lists
 from candidates.options import generator_of, given_options, method_of
 from mbr.cli.evaluate.systems import read_texts

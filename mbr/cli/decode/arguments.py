@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from candidates.command.console import Parser, add_message_options
-from candidates.formats.files import FORMATS
+from candidates.formats import INPUT_FORMATS
 from candidates.options import add_generation_options
 from mbr.cli.common.models import add_model_options
 from mbr.cli.common.recipes import add_rule_options
@@ -47,7 +47,7 @@ def _add_input(p: argparse.ArgumentParser) -> None:
     g.add_argument(
         "--candidates", metavar="FILE", help="candidate lists; - is standard input; without it, text is translated"
     )
-    g.add_argument("--input-format", choices=FORMATS, help="default: by the file's name")
+    g.add_argument("--input-format", choices=INPUT_FORMATS, help="default: by the file's name")
     g.add_argument(
         "--sources",
         metavar="FILE",

@@ -135,7 +135,7 @@ def _list_utilities() -> int:
 
 
 def _read(options: argparse.Namespace) -> Iterator[Any]:
-    from candidates.formats.files import read_lists
+    from candidates.formats import read_lists
 
     return read_lists(
         options.candidates,

@@ -21,8 +21,7 @@ from candidates.command.console import Console
 from candidates.command.journal import Publisher, publish_as_is
 from candidates.command.sink import Sink
 from candidates.common.errors import InputError
-from candidates.formats.files import BadRecord
-from candidates.formats.writing import render_failure, render_list
+from candidates.formats import BadRecord, render_failure, render_list
 from candidates.generation import Generator
 from mbr.cache.log import ScoreLog
 from mbr.cli.decode.records import header, render

@@ -126,7 +126,7 @@ def test_equal_texts_of_a_beam_are_one_candidate(tmp_path: Path) -> None:
     assert (item.texts, item.counts, item.logprobs) == (("a",), (2,), (pytest.approx(-math.log(2)),))
 
 
-def test_a_file_of_sources_replaces_the_sources_and_tells_what_is_missing(tmp_path: Path) -> None:
+def test_a_file_of_sources_replaces_the_sources_and_shows_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("Ein Hund.\n\nGuten Morgen.\nNichts.\n")
     *lists, bad = read(tmp_path / "out", GENERATE, sources=tmp_path / "s")
     assert [item.source for item in good(lists)] == ["Ein Hund.", "", "Guten Morgen."]
@@ -244,13 +244,13 @@ def test_lists_come_while_fairseq_is_still_writing(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     go_on = threading.Event()
-    told: list[bool] = []
+    answers: list[bool] = []
 
     def fairseq() -> None:
         with pipe.open("w") as stream:
             stream.writelines(in_order(3))
             stream.flush()
-            told.append(go_on.wait(10))
+            answers.append(go_on.wait(10))
             stream.write("S-3\ts\nH-3\t-1\tlast\n")
 
     writer = threading.Thread(target=fairseq)
@@ -263,7 +263,7 @@ def test_lists_come_while_fairseq_is_still_writing(tmp_path: Path) -> None:
         go_on.set()
     assert [item.id for item in lists] == [2, 3]
     writer.join()
-    assert told == [True]  # and not: gave up waiting, because the reader wanted the whole file
+    assert answers == [True]  # and not: gave up waiting, because the reader wanted the whole file
 
 
 def test_twenty_thousand_ids_in_order_are_read_in_flat_memory(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import sacrebleu
 from scipy.stats import spearmanr
 
 from candidates.common.errors import InputError, UsageError
-from candidates.formats.files import BadRecord, Record
+from candidates.formats import BadRecord, Record
 from candidates.lists import CandidateList
 from mbr.compare import Comparison, compare, parse_settings
 from mbr.compare.deciding import Rules

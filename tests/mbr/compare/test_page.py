@@ -15,7 +15,7 @@ import pytest
 
 import mbr
 from candidates.common.errors import InputError
-from candidates.formats.files import BadRecord
+from candidates.formats import BadRecord
 from candidates.lists import CandidateList
 from mbr.compare import Comparison, compare, parse_settings
 from mbr.compare.document import as_json
