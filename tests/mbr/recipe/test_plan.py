@@ -1,0 +1,149 @@
+"""Which recipe is meant: what was asked for, on the default that the lists' origin calls for."""
+
+from __future__ import annotations
+
+import pytest
+
+from candidates.backends.ct2 import Ct2Generator
+from candidates.common.errors import UsageError
+from candidates.generation import Settings
+from candidates.lists import CandidateList, Origin
+from mbr.recipe import Changes, PrefilterSpec, Recipe, TermSpec, plan, plan_for, read_recipe, shipped_recipes
+from mbr.recipe.words import parse_changes, parse_strategy, parse_terms
+
+pytestmark = pytest.mark.one_world
+
+ENGLISH_GERMAN = CandidateList.of("The dog is in the house.", ["Der Hund ist im Haus.", "Ein Hund ist in dem Haus."])
+FRENCH = CandidateList.of("Le chien est dans la maison et il dort.", ["The dog is in the house.", "A dog is in it."])
+
+
+def bundled(method: str) -> Origin:
+    generator = Ct2Generator("en-de", Settings(method=method, nbest=5))  # type: ignore[arg-type]
+    try:
+        return generator.origin
+    finally:
+        generator.close()
+
+
+@pytest.mark.parametrize("method", ["beam", "sample", "epsilon"])
+def test_lists_of_the_bundled_translator_get_the_recipe_that_ships_with_it(method: str) -> None:
+    recipe = plan(Changes(), origin=bundled(method), first=FRENCH)  # the origin is stronger than a look at the texts
+    assert recipe == read_recipe("en-de" if method == "beam" else "en-de-sampling").complete()
+    assert plan(Changes(utility="pear"), origin=bundled(method)) == recipe
+
+
+def test_every_shipped_recipe_fits_together() -> None:
+    assert set(shipped_recipes()) >= {"en-de", "en-de-sampling"}
+    for name in shipped_recipes():
+        read_recipe(name).check()
+
+
+@pytest.mark.parametrize(
+    ("changes", "origin", "first", "expected"),
+    [
+        (Changes(), None, ENGLISH_GERMAN, Recipe("pear", {"model": "en-de"})),
+        (Changes(), None, FRENCH, Recipe("pear", {"model": "pear"})),
+        (Changes(utility="chrf"), Origin.of({"method": "beam"}), FRENCH, Recipe("chrf", weights="uniform")),
+        (Changes(utility="chrf"), Origin.of({"method": "sample"}), FRENCH, Recipe("chrf")),
+        (
+            Changes(utility="pear", options={"model": "mine"}),
+            Origin.of({"model": "x@1", "method": "beam"}),
+            ENGLISH_GERMAN,
+            Recipe("pear", {"model": "mine"}, weights="uniform"),
+        ),
+    ],
+)
+def test_other_lists_get_the_defaults_of_the_utility(
+    changes: Changes, origin: Origin | None, first: CandidateList, expected: Recipe
+) -> None:
+    assert plan(changes, origin=origin, first=first) == expected.complete()
+
+
+def test_changes_are_stronger_than_the_recipe_they_are_applied_to() -> None:
+    base = read_recipe("en-de")
+    changed = Changes(terms={"logprob": 0.0, "length": 2.0}, strategy="half", weights="count", seed=7).applied_to(base)
+    assert changed.terms == (TermSpec("length", 2.0),)
+    assert (changed.strategy, changed.weights, changed.seed) == ("half", "count", 7)
+    assert changed.options == {"model": "en-de"}
+    other = Changes(utility="chrf").applied_to(base)
+    assert (other.utility, other.options, other.strategy) == ("chrf", {}, None)
+    assert other.terms == base.terms
+    named = Changes(options={"model": "new"}).applied_to(Recipe("pear", {"model": "old", "revision": "1", "dtype": "bf16"}))
+    assert named.options == {"model": "new", "dtype": "bf16"}
+    kept = Changes(strategy_options={"tolerance": 0.1}).applied_to(Recipe("pear", strategy="race", strategy_options={"budget": 9}))
+    assert kept.strategy_options == {"tolerance": 0.1, "budget": 9}
+
+
+def test_an_option_for_a_term_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="term 'reverse', which is not added"):
+        Changes(term_options={"reverse": {"model": "x"}}).applied_to(Recipe("chrf"))
+
+
+def test_planning_by_lists_loses_none_of_them() -> None:
+    recipe, records = plan_for(Changes(), iter([ENGLISH_GERMAN, FRENCH]))
+    assert list(records) == [ENGLISH_GERMAN, FRENCH]
+    assert recipe.options == {"model": "en-de"}
+    recipe, records = plan_for(Changes(utility="chrf"), [])
+    assert (list(records), recipe.utility) == ([], "chrf")
+
+
+def test_words_become_changes() -> None:
+    changes, own = parse_changes(
+        "bleu,tokenize=zh,strategy=halving:500,add=logprob:6,add=reverse:0.5,add-model=reverse:de-en,weights=uniform,"
+        "prefilter=chrf:30,label=X",
+        {"label": str},
+    )
+    assert own == {"label": "X"}
+    assert changes == Changes(
+        utility="bleu",
+        options={"tokenize": "zh"},
+        strategy="halving",
+        strategy_options={"budget": 500},
+        terms={"logprob": 6.0, "reverse": 0.5},
+        term_options={"reverse": {"model": "de-en"}},
+        weights="uniform",
+        prefilter=PrefilterSpec("chrf", 30),
+    )
+    assert parse_strategy("race:0.05") == ("race", {"tolerance": 0.05})
+    assert parse_terms(["logprob=6", "reverse=1,src-lang=de"], ["reverse=FOLDER"]) == (
+        {"logprob": 6.0, "reverse": 1.0},
+        {"reverse": {"src_lang": "de", "model": "FOLDER"}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "complaint"),
+    [
+        ("", "expected NAME"),
+        ("chrf=", "expected NAME"),
+        ("chrf,strategy", "not a key=value"),
+        ("chrf,budget=0", "not a positive whole number"),
+        ("chrf,weights=most", "is unknown"),
+        ("chrf,add=logprob", "not NAME:WEIGHT"),
+        ("chrf,add=logprob:much", "is not a number"),
+        ("chrf,add=logprob:1,add=logprob:2", "of its own"),
+        ("chrf,add-model=reverse", "not NAME:MODEL"),
+        ("chrf,strategy=full:3", "takes no number"),
+        ("chrf,strategy=halving:3,budget=4", "twice"),
+        ("chrf,prefilter-model=x", "goes with prefilter"),
+        ("chrf,strategy=nothing", "strategy 'nothing' is unknown"),
+    ],
+)
+def test_a_word_that_says_nothing_sensible_is_refused(word: str, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        parse_changes(word)
+
+
+@pytest.mark.parametrize(
+    ("terms", "models", "complaint"),
+    [
+        (["logprob"], [], "expected NAME=WEIGHT"),
+        (["logprob=x"], [], "is not a number"),
+        (["logprob=nan"], [], "is not a number"),
+        (["logprob=1", "logprob=2"], [], "twice"),
+        ([], ["reverse"], "expected NAME=MODEL"),
+    ],
+)
+def test_a_term_that_says_nothing_sensible_is_refused(terms: list[str], models: list[str], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        parse_terms(terms, models)
