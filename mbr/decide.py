@@ -1,10 +1,10 @@
 """From utilities and terms to a decision: weights of pseudo-references, expected utility, the self rule, ties.
 
-The score of candidate i is w_u E_j[u(i, j)] + sum over terms of w_t t(i). Expected utility of hypothesis i: the weighted
-mean of u(i, j) over the pseudo-references j. Everything is stated for the list with its duplicates written out, and
-computed on unique texts: a text of weight w seen c times stands for c entries of weight w / c. Under the self rule
-`exclude` a hypothesis does not count as its own pseudo-reference, so one of its c entries is left out; under `include`
-all count.
+The score of candidate i is w_u E_j[u(i, j)] + sum over terms of w_t t(i). Expected utility of hypothesis i: the
+weighted mean of u(i, j) over the pseudo-references j. Everything is stated for the list with its duplicates written
+out, and computed on unique texts: a text of weight w seen c times stands for c entries of weight w / c. Under the self
+rule `exclude` a hypothesis does not count as its own pseudo-reference, so one of its c entries is left out; under
+`include` all count.
 
     >>> expected_utility(np.array([[0.0, 2.0], [-2.0, 0.0]]), np.ones(2), np.ones(2))
     array([ 2., -2.])

@@ -1,8 +1,8 @@
 """The one place that builds a decoder: models loaded, strategy made, terms and first stage put together.
 
-    with open_decoder(Recipe("chrf")) as decoder:
-        for decisions in decoder.windows(lists):
-            ...
+with open_decoder(Recipe("chrf")) as decoder:
+    for decisions in decoder.windows(lists):
+        ...
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class Models(Closing):
         key = f"{called} {sorted(options.items(), key=str)}"
         if key not in self._loaded:
             shared = {name: value for name, value in self._runtime.items() if name in taken}
-            self._loaded[key] = self._stack.enter_context(make({**shared, **options}))
+            part = make({**shared, **options})
+            self._stack.enter_context(part)
+            self._loaded[key] = part
         return self._loaded[key]
 
 

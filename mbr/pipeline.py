@@ -297,17 +297,12 @@ class Decoder(Closing):
             remaining = list(values)
             computed = weighted.term.values([compared[place] for place in remaining], self.recipe.references)
             for place, result in zip(remaining, computed, strict=True):
-                if not isinstance(result, MbrError) and (
-                    np.shape(result) != (len(compared[place]),) or not np.isfinite(result).all()
-                ):
-                    result = ModelError(
-                        f"segment {compared[place].id!r}: the term {spec.name} is not a finite number for every candidate"
-                    )
-                if isinstance(result, MbrError):
+                checked = _checked_term(spec.name, result, compared[place])
+                if isinstance(checked, MbrError):
                     del values[place]
-                    results[place] = self.failed(lists[place], result)
+                    results[place] = self.failed(lists[place], checked)
                 else:
-                    values[place][spec.name] = np.asarray(result, np.float64)
+                    values[place][spec.name] = checked
         return values
 
     def _segment(
@@ -350,6 +345,13 @@ class Decoder(Closing):
             return None
         name, relation = self.utility.name, self.utility.relation
         return UtilityMatrix(outcome.values, outcome.scored, name, relation, passes, id, texts)
+
+
+def _checked_term(name: str, values: Floats | MbrError, item: CandidateList) -> Floats | MbrError:
+    """A term that is no finite number for every candidate must never enter a decision."""
+    if isinstance(values, MbrError) or (np.shape(values) == (len(item),) and np.isfinite(values).all()):
+        return values
+    return ModelError(f"segment {item.id!r}: the term {name} is not a finite number for every candidate")
 
 
 def _nothing_scored(size: int) -> Outcome:

@@ -97,8 +97,8 @@ class OpenConversation:
         except Enough:
             self._conversation.close()
             self.error = ModelError(
-                f"segment {self.candidates.id!r}: ended before enough pairs were scored; give it more time or passes, or "
-                "use a strategy that can decide at any time (race, halving, prune)"
+                f"segment {self.candidates.id!r}: ended before enough pairs were scored; give it more time or passes, "
+                "or use a strategy that can decide at any time (race, halving, prune)"
             )
         else:
             raise RuntimeError("a strategy that was asked to end went on asking")
@@ -272,8 +272,8 @@ class TotalBudget:
         least = sum(len(conversation.asked.pairs) for conversation in conversations)
         if total < least:
             raise UsageError(
-                f"a budget of {total} passes in all is too small: the first requests of these {len(conversations)} lists "
-                f"take {least}"
+                f"a budget of {total} passes in all is too small: the first requests of these {len(conversations)} "
+                f"lists take {least}"
             )
         self._left = total
         self._generous = self.GENEROUS * total / max(len(conversations), 1)

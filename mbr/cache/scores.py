@@ -102,7 +102,7 @@ class Spent:
 
 
 class Ledger:
-    """The scores of a utility or term in the store. Seconds are those of the processor, or of the clock where a GPU computes."""
+    """The scores of a utility or term in the store, with their seconds: CPU time, or clock time on a GPU."""
 
     def __init__(self, store: ScoreStore, part: Utility | Term) -> None:
         self._store = store

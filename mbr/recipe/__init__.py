@@ -1,4 +1,4 @@
-"""How a choice is made, as one value: read it, print it, plan it for some lists; `mbr.opening` makes a decoder of it."""
+"""How a choice is made, as one value: read, printed, planned for some lists; `mbr.opening` makes a decoder of it."""
 
 from mbr.recipe.files import read_recipe, recipe_from, recipe_mapping, recipe_yaml, shipped_recipes
 from mbr.recipe.plan import Changes, plan, plan_for

@@ -1,4 +1,4 @@
-"""One value that says how a choice is made: utility, strategy, terms with weights, pseudo-references, first stage, seed.
+"""One value that says how a choice is made: utility, strategy, terms with weights, pseudo-references, first stage.
 
 A recipe comes from flags, a word (`pear=FOLDER,strategy=half,add=logprob:6`), a YAML file, a name, Python or an HTTP
 request; `open_decoder` makes a decoder of it. It prints as YAML and as a signature, and is read back from either.
@@ -187,7 +187,7 @@ class Recipe:
 
     @classmethod
     def from_signature(cls, text: str) -> Recipe:
-        """The recipe that a signature describes; what was only known after loading (nbest, version, ...) is left out."""
+        """The recipe that a signature describes, without what was only known after loading (nbest, version)."""
         known = dict(Signature.parse(text))
         utility = known.pop("utility", "")
         if not utility:

@@ -1,8 +1,8 @@
 """Changes to a recipe as words: `pear=FOLDER,strategy=half,add=logprob:6`, terms as `reverse=1,model=FOLDER`.
 
-    >>> changes, _ = parse_changes("pear,strategy=race:0.05,add=logprob:6")
-    >>> changes.terms
-    {'logprob': 6.0}
+>>> changes, _ = parse_changes("pear,strategy=race:0.05,add=logprob:6")
+>>> changes.terms
+{'logprob': 6.0}
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from mbr.strategies import get_strategy, strategy_options
 REPEATED = ("add", "add_model")
 
 
-def parse_changes(
-    word: str, own: Mapping[str, Callable[[str], Any]] | None = None
-) -> tuple[Changes, dict[str, Any]]:
+def parse_changes(word: str, own: Mapping[str, Callable[[str], Any]] | None = None) -> tuple[Changes, dict[str, Any]]:
     """NAME, NAME=MODEL, or either with ,key=value. Keys in `own`, with what converts them, are returned apart."""
     utility, options, known = _split(word, own or {})
     added: dict[str, float] = {}

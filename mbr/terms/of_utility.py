@@ -43,11 +43,9 @@ class OfUtility(Term):
         self.utility.progress = self.progress
         if isinstance(self.utility, QualityUtility):
             scores = self._scores(_each(lists), self.utility.score_each)
-            values = _split(scores, [len(item) for item in lists])
-        else:
-            matrices = self._pairs(lists) if isinstance(self.utility, PairUtility) else self._matrices(lists)
-            values = [_expected(matrix, item, references) for matrix, item in zip(matrices, lists, strict=True)]
-        return [self._checked(value, item) for value, item in zip(values, lists, strict=True)]
+            return list(_split(scores, [len(item) for item in lists]))
+        matrices = self._pairs(lists) if isinstance(self.utility, PairUtility) else self._matrices(lists)
+        return [_expected(matrix, item, references) for matrix, item in zip(matrices, lists, strict=True)]
 
     def cost(self, lists: Sequence[CandidateList]) -> dict[str, Any]:
         if isinstance(self.utility, QualityUtility):
@@ -71,7 +69,8 @@ class OfUtility(Term):
 
     def _pairs(self, lists: Sequence[CandidateList]) -> list[Values]:
         scores = self._scores(_all_pairs(lists), cast(PairUtility, self.utility).score_pairs)
-        return [part.reshape(len(item), -1) for part, item in zip(_split(scores, [len(i) ** 2 for i in lists]), lists, strict=True)]
+        parts = _split(scores, [len(item) ** 2 for item in lists])
+        return [part.reshape(len(item), -1) for part, item in zip(parts, lists, strict=True)]
 
     def _scores(self, rows: list[Any], compute: Any) -> Values:
         if not rows:
@@ -80,11 +79,6 @@ class OfUtility(Term):
         if scores.shape != (len(rows),):
             raise ModelError(f"utility {self.utility.name!r} returned scores {scores.shape} for {len(rows)} rows")
         return scores
-
-    def _checked(self, values: Values | MbrError, item: CandidateList) -> Values | MbrError:
-        if isinstance(values, MbrError) or (values.shape == (len(item),) and np.isfinite(values).all()):
-            return values
-        return ModelError(f"segment {item.id!r}: the term {self.name} is not a finite number for every candidate")
 
 
 def _each(lists: Sequence[CandidateList]) -> list[tuple[str, str]]:

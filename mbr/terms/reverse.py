@@ -71,19 +71,13 @@ class Reverse(Term):
             self._check_direction(lists)
         rows = [(item.source, text) for item in lists for text in item.texts]
         scores = self._score(rows) if self.memory is None else self.memory.score(rows, self._score)
-        parts = np.split(np.asarray(scores, np.float64), np.cumsum([len(item) for item in lists])[:-1])
-        return [self._finite(part, item) for part, item in zip(parts, lists, strict=True)]
+        return list(np.split(np.asarray(scores, np.float64), np.cumsum([len(item) for item in lists])[:-1]))
 
     def close(self) -> None:
         self._scorer.close()
 
     def _score(self, rows: Sequence[tuple[str, ...]]) -> Values:
         return self._scorer.score([(text, source) for source, text in rows])
-
-    def _finite(self, values: Values, item: CandidateList) -> Values | MbrError:
-        if np.isfinite(values).all():
-            return values
-        return ModelError(f"segment {item.id!r}: {self._scorer.name} gives a candidate no finite log-probability")
 
     def _check_direction(self, lists: Sequence[CandidateList]) -> None:
         """A model of the same direction finds candidates probable given the source, not the other way round."""
@@ -104,4 +98,3 @@ class Reverse(Term):
                 f"{np.mean(wrong):.2f}) rather than back ({np.mean(right):.2f}); the term reverse needs a model of the "
                 "other direction (--add-model reverse=MODEL)"
             )
-

@@ -14,8 +14,8 @@ def add_rule_options(parser: argparse.ArgumentParser, decision: Any) -> None:
     decision.add_argument(
         "--strategy",
         metavar="NAME",
-        help=f"which pairs to score: {', '.join(STRATEGIES.built_in)}, or a plug-in's (default: race for pear, rerank for "
-        "utilities without reference, else full)",
+        help=f"which pairs to score: {', '.join(STRATEGIES.built_in)}, or a plug-in's (default: race for pear, rerank "
+        "for utilities without reference, else full)",
     )
     decision.add_argument(
         "--tolerance",

@@ -86,8 +86,8 @@ def _add_decision(p: argparse.ArgumentParser) -> None:
         "--budget-total",
         type=int,
         metavar="PASSES",
-        help="race, prune: pairs to score in all, spent where the expected regret is largest; all lists are read first, "
-        "and nothing is written before the end",
+        help="race, prune: pairs to score in all, spent where the expected regret is largest; all lists are read "
+        "first, and nothing is written before the end",
     )
     g.add_argument(
         "--prefilter",

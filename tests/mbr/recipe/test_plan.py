@@ -68,9 +68,10 @@ def test_changes_are_stronger_than_the_recipe_they_are_applied_to() -> None:
     other = Changes(utility="chrf").applied_to(base)
     assert (other.utility, other.options, other.strategy) == ("chrf", {}, None)
     assert other.terms == base.terms
-    named = Changes(options={"model": "new"}).applied_to(Recipe("pear", {"model": "old", "revision": "1", "dtype": "bf16"}))
-    assert named.options == {"model": "new", "dtype": "bf16"}
-    kept = Changes(strategy_options={"tolerance": 0.1}).applied_to(Recipe("pear", strategy="race", strategy_options={"budget": 9}))
+    old = Recipe("pear", {"model": "old", "revision": "1", "dtype": "bf16"})
+    assert Changes(options={"model": "new"}).applied_to(old).options == {"model": "new", "dtype": "bf16"}
+    budgeted = Recipe("pear", strategy="race", strategy_options={"budget": 9})
+    kept = Changes(strategy_options={"tolerance": 0.1}).applied_to(budgeted)
     assert kept.strategy_options == {"tolerance": 0.1, "budget": 9}
 
 

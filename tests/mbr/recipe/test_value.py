@@ -48,7 +48,8 @@ def recipes(draw: Any) -> Recipe:
     fitting = {"pear": sorted(STRATEGIES), "cometkiwi": ["rerank"]}.get(utility, ["full", "halving", "prune"])
     strategy = draw(st.none() | st.sampled_from(fitting))
     names = draw(st.lists(st.sampled_from(sorted(TERMS)), unique=True, max_size=3))
-    keep = draw(st.none() | st.integers(2, 99))
+    options = st.fixed_dictionaries({}, optional=TERMS["bleu"])
+    first_stage = st.builds(PrefilterSpec, st.just("bleu"), st.integers(2, 99), options)
     return Recipe(
         utility,
         draw(st.fixed_dictionaries({}, optional=UTILITIES[utility])),
@@ -60,10 +61,10 @@ def recipes(draw: Any) -> Recipe:
         ),
         weights=draw(st.sampled_from(["count", "uniform", "logprob"])),
         self_rule=draw(st.sampled_from(["exclude", "include"])),
-        prefilter=None if keep is None else PrefilterSpec("bleu", keep, draw(st.fixed_dictionaries({}, optional=TERMS["bleu"]))),
+        prefilter=draw(st.none() | first_stage),
         seed=draw(st.integers(0, 2**31)),
         budget_total=draw(st.none() | st.integers(1, 10**6)) if strategy in ("race", "prune") else None,
-    )  # fmt: skip
+    )
 
 
 @given(recipes())

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from candidates.common.errors import InputError, MbrError, ModelError, UsageError
+from candidates.common.errors import InputError, MbrError, UsageError
 from candidates.lists import Candidate, CandidateList
 from mbr import PairUtility, QualityUtility, Term, decode, get_utility, rerank
 from mbr.decide import ReferenceWeights
 from mbr.opening import open_decoder
+from mbr.pipeline import WeightedTerm
 from mbr.recipe import Recipe, TermSpec
 from mbr.terms import get_term, term_family, term_names, term_options
 from mbr.terms.of_utility import OfUtility
@@ -27,8 +29,10 @@ RULES = ReferenceWeights()
 
 def test_log_probability_is_per_word_and_the_end_counts_two() -> None:
     (values,) = get_term("logprob").values([LISTED], RULES)
-    assert values.tolist() == [-1 / 5, -2.5 / 6, -4 / 5, -5.5 / 4]  # type: ignore[union-attr]
-    (chinese,) = get_term("logprob").values([CandidateList.of("A", [Candidate("一二三四五六七八九十一二", -4.0)])], RULES)
+    assert values.tolist() == pytest.approx([-1 / 5, -2.5 / 6, -4 / 5, -5.5 / (13 / 6 + 2)])  # type: ignore[union-attr]
+    (chinese,) = get_term("logprob").values(
+        [CandidateList.of("A", [Candidate("一二三四五六七八九十一二", -4.0)])], RULES
+    )
     assert chinese.tolist() == [-4.0 / (12 / 6 + 2)]  # type: ignore[union-attr]
 
 
@@ -79,7 +83,8 @@ def test_pair_utilities_and_qualities_are_pooled_over_lists() -> None:
     ]
     np.testing.assert_allclose(first, np.array(plain) / (counts.sum() - 1), atol=1e-6)  # type: ignore[arg-type]
     assert second.shape == (2,)  # type: ignore[union-attr]
-    assert [values.tolist() for values in OfUtility(Marks()).values([OTHER, LISTED], RULES)][0] == [1.0, 0.0]  # type: ignore[union-attr]
+    marked, _ = OfUtility(Marks()).values([OTHER, LISTED], RULES)
+    assert marked.tolist() == [1.0, 0.0]  # type: ignore[union-attr]
 
 
 def test_a_term_that_is_no_number_never_enters_a_decision() -> None:
@@ -89,10 +94,11 @@ def test_a_term_that_is_no_number_never_enters_a_decision() -> None:
         def score_each(self, rows: Sequence[tuple[str, str]]) -> Any:
             return np.array([np.nan if source == "A cat." else 1.0 for source, _ in rows], np.float32)
 
-    first, second = OfUtility(Broken()).values([LISTED, OTHER], RULES)
-    assert not isinstance(first, MbrError)
-    assert isinstance(second, ModelError)
-    assert "segment 8" in str(second)
+    with open_decoder(Recipe("chrf", terms=(TermSpec("length"),)), on_error="skip") as decoder:
+        broken = replace(decoder, terms=(WeightedTerm(OfUtility(Broken()), 1.0),))
+        ((first, second),) = broken.windows([LISTED, OTHER])
+    assert first.error is None
+    assert second.error == "segment 8: the term length is not a finite number for every candidate"
 
 
 @pytest.mark.parametrize("strategy", ["full", "halving", "prune"])
