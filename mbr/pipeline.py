@@ -223,7 +223,7 @@ class Decoder:
             hints=entry.hints,
             fair_share=fair_share,
         )
-        return Talk(item, weights, self.strategy.talk(segment), list_prior(item, self.prior))
+        return Talk(item, weights, self.strategy.converse(segment), list_prior(item, self.prior))
 
     def _diagonal(self, item: CandidateList) -> NDArray[np.bool_]:
         """Whose u(i, i) matters (or costs nothing) and is not zero by antisymmetry."""
