@@ -64,20 +64,20 @@ def segment_of(
 
 def replay(values: NDArray[np.floating], strategy: Strategy, segment: Segment) -> Played:
     """Hold the conversation with a matrix."""
-    talk = strategy.talk(segment)
-    asked = next(talk)
+    conversation = strategy.converse(segment)
+    asked = next(conversation)
     passes = rounds = 0
     while True:
         passes += len(asked.pairs)
         rounds += 1
         try:
-            asked = talk.send(values[tuple(asked.pairs.T)].astype(np.float32))
+            asked = conversation.send(values[tuple(asked.pairs.T)].astype(np.float32))
         except StopIteration as end:
             outcome: Outcome = end.value
             break
     if outcome.ranking is None:
         expected = expected_utility(outcome.values, segment.weights, np.ones(segment.size))
-        ranking = np.argsort(-expected, kind="stable")
+        ranking = np.argsort(-segment.with_terms(expected), kind="stable")
     else:
         ranking = np.array(outcome.ranking, np.intp)
     return Played(outcome, ranking, passes, rounds)

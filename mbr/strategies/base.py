@@ -1,16 +1,19 @@
 """A strategy decides which pairs of one candidate list are scored, as a conversation.
 
-It never touches a model: it yields what it asks, index pairs [pairs, 2] (hypothesis, pseudo-reference), receives their
-scores [pairs], and goes on until it has seen enough; then it returns an `Outcome`. Many conversations are held at
-once, and their requests are pooled into full batches.
+It never touches a model: it yields requests, index pairs [pairs, 2] (hypothesis, pseudo-reference), receives their
+scores [pairs], and continues until it can decide; then it returns an `Outcome`. Many conversations run at once, and
+their requests are pooled into full batches.
 
     def first_row(segment):
         scores = yield Ask(np.array([(0, j) for j in range(1, segment.size)]))
         ...
         return Outcome(values, scored)
 
-Whoever holds the conversation may end it early by throwing `Enough` into it instead of an answer: a strategy that is
-`anytime` then returns the best so far. It must have had one answer.
+The pool may end a conversation early by throwing `Enough` into it instead of sending scores: a strategy that is
+`anytime` then returns the best decision so far. It has received at least one answer by then.
+
+The decision rule is score(i) = E_j[u(i, j)] + t(i). Scores of pairs are utilities u(i, j) alone; the terms t(i) are
+known exactly for every candidate before the first request (`Segment.terms`) and cost no passes.
 """
 
 from __future__ import annotations
@@ -32,20 +35,21 @@ Pairs = NDArray[np.intp]
 Scores = NDArray[np.float32]
 Floats = NDArray[np.float64]
 
-TOLERANCE = 0.01  # where none is given
+TOLERANCE = 0.01  # the default
 REVERSED = 0.02  # share of the passes that score a pair again in the other order, to measure the order bias
 
 
 @dataclass(frozen=True)
 class Segment:
-    """What a strategy may know of a candidate list.
+    """What a strategy knows about a candidate list before anything is scored.
 
-    `draws` [N] are uniform random numbers in (0, 1) that depend on the texts and the seed, not on the places in the
-    list: a strategy that goes by them asks for the same pairs however the list is permuted. `weights` [N] are those
-    of the candidates as pseudo-references, `own_weights` [N] what of them counts for the candidate itself.
-    `diagonal` [N] says whose u(i, i) matters to the decision (or costs nothing) and is not known to be zero.
-    `hints` [N] are cheap scores that may go with the expected utilities, on any scale. `fair_share` is what there is
-    for this list of a budget for all, if there is one; some lists get more, others less.
+    `draws` [N] are uniform random numbers in (0, 1) that depend on the texts and the seed, not on positions in the
+    list: a strategy that follows them asks for the same pairs however the list is permuted. `weights` [N] are those
+    of the candidates as pseudo-references, `own_weights` [N] the part of them that counts for the candidate itself.
+    `diagonal` [N] marks the candidates whose u(i, i) matters to the decision (or costs nothing) and is not zero by
+    antisymmetry. `hints` [N] are cheap scores that may correlate with the expected utilities, on any scale; they
+    guide the search and never enter the decision. `fair_share` is this list's part of a budget for all lists, if there
+    is one; some lists get more, others less. `terms` [N] are added to the expected utilities, None if there are none.
     """
 
     draws: Floats
@@ -55,6 +59,7 @@ class Segment:
     diagonal: NDArray[np.bool_]
     hints: Floats | None = None
     fair_share: int | None = None
+    terms: Floats | None = None
 
     @property
     def size(self) -> int:
@@ -69,27 +74,35 @@ class Segment:
     def antisymmetric(self) -> bool:
         return self.relation == "antisymmetric"
 
-    def take(self, places: Pairs) -> Segment:
+    def take(self, candidates: Pairs) -> Segment:
         """Some of the candidates, in this order."""
         return replace(
             self,
-            draws=self.draws[places],
-            weights=self.weights[places],
-            own_weights=self.own_weights[places],
-            diagonal=self.diagonal[places],
-            hints=None if self.hints is None else self.hints[places],
+            draws=self.draws[candidates],
+            weights=self.weights[candidates],
+            own_weights=self.own_weights[candidates],
+            diagonal=self.diagonal[candidates],
+            hints=None if self.hints is None else self.hints[candidates],
+            terms=None if self.terms is None else self.terms[candidates],
         )
 
     def shares(self) -> Floats:
-        """What u(i, j) counts in the expected utility of i, [N, N]; rows sum to one."""
+        """The weight of u(i, j) in the expected utility of i, [N, N]; rows sum to one."""
         weights = np.tile(self.weights, (self.size, 1))
         np.fill_diagonal(weights, self.own_weights)
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
+    def with_terms(self, expected: Floats, candidates: Pairs | slice = np.s_[:]) -> Floats:
+        """Scores of some candidates: their expected utilities [candidates] or samples of them, plus their terms.
+
+        Without terms the result is that of terms of zero, to the bit: adding zero makes a negative zero positive.
+        """
+        return np.asarray(expected + (0.0 if self.terms is None else self.terms[candidates]))
+
 
 @dataclass(frozen=True)
 class Ask:
-    """Pairs to score, and the regret to expect, as a share, if the conversation ended here (inf: no idea yet)."""
+    """Pairs to score, and the expected regret, as a share, if the conversation ended here (inf: not known yet)."""
 
     pairs: Pairs
     regret: float = np.inf
@@ -97,7 +110,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class AskEach(Ask):
-    """One score of each candidate, by itself (a quality) or against the mean of all pseudo-references (an aggregate).
+    """One score per candidate: by itself (a quality) or against the mean of all pseudo-references (an aggregate).
 
     `pairs` name each candidate twice. The weights [N] are those of the mean, as in `Segment`.
     """
@@ -107,16 +120,20 @@ class AskEach(Ask):
 
 
 class Enough(Exception):
-    """Thrown into a conversation: decide with what there is."""
+    """Thrown into a conversation: decide with the scores so far."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Utilities [N, N], which of them were scored, and how sure a decision by them is.
+    """Utilities [N, N], which of them were scored, and how certain a decision by them is.
 
-    Where the utilities are all there, the decision follows from them. A strategy that left some out gives its own
-    estimates of the expected utilities [N] and its ranking; a candidate of which it knows nothing is not in the
-    ranking, and its estimate is NaN.
+    `values` are utilities u(i, j) without terms. Where all of them are there, `expected` and `ranking` are None, and
+    the pipeline computes expected utilities from the values and adds the terms. A strategy that left pairs out
+    returns its own estimates of the scores, `expected` [N] = E_j[u(i, j)] + t(i), **terms included**, and its
+    ranking by them. A candidate that was not compared is not in the ranking, and its estimate is NaN.
+
+    Regret and contenders of `certainty` are about the same scores, terms included; rho and tau are properties of the
+    utility alone.
     """
 
     values: Scores
@@ -131,20 +148,22 @@ Conversation = Generator[Ask, Scores, Outcome]
 
 @dataclass(frozen=True)
 class Strategy:
-    """A named way to choose pairs.
+    """A named way to choose pairs, with its settings.
 
-    `passes(candidates, diagonal, relation)` is how many it asks for, where `diagonal` of the u(i, i) matter; a
-    strategy that is `adaptive` may ask for fewer. `rounds(candidates)` is in how many portions, about. `settings` go
-    into the signature.
+    `converse(segment)` starts the conversation about one list. `passes(candidates, diagonal, relation)` is the number
+    of pairs it asks for, where `diagonal` of the u(i, i) matter; an `adaptive` strategy may ask for fewer.
+    `rounds(candidates)` is the approximate number of requests they come in. `settings` go into the signature.
+    `alternative` is the strategy to suggest where the utility is not antisymmetric.
     """
 
     name: str
     summary: str
-    talk: Callable[[Segment], Conversation]
+    converse: Callable[[Segment], Conversation]
     passes: Callable[[int, int, Relation], int]
     rounds: Callable[[int], int] = lambda size: 1
     needs_antisymmetry: bool = False
-    # Which utilities it is for: any that compares ("pairs"), that rates ("quality"), that aggregates ("aggregate").
+    alternative: str = "full"
+    # The kind of utility it needs: one that compares ("pairs"), rates ("quality") or aggregates ("aggregate").
     asks: Literal["pairs", "quality", "aggregate"] = "pairs"
     uses_seed: bool = False
     adaptive: bool = False
@@ -152,17 +171,17 @@ class Strategy:
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def check_total(self, budget: int | None) -> None:
-        """Whether a budget for all lists makes sense."""
+        """Raise UsageError where a budget for all lists makes no sense."""
         if budget is not None and budget < 1:
             raise UsageError(f"a budget of {budget} passes in all decides nothing; expected a positive number")
         if budget is not None and not (self.adaptive and self.anytime):
             raise UsageError(
-                f"a budget for all lists goes with strategy 'race' or 'prune'; {self.name!r} spends the same on every "
-                "list of a size"
+                "a budget for all lists goes with strategy 'race' or 'prune', which spend more on harder lists; "
+                f"{self.name!r} spends the same on every list of the same size"
             )
 
     def check_fit(self, called: str, utility: Utility | type[Utility]) -> None:
-        """Whether the strategy can go with a utility, made already or not."""
+        """Raise UsageError where the strategy cannot use a utility (an object or its class)."""
         kind = utility if isinstance(utility, type) else type(utility)
         rates = issubclass(kind, QualityUtility)
         if rates != (self.asks == "quality"):
@@ -173,16 +192,17 @@ class Strategy:
         if self.asks == "aggregate" and not kind.aggregates():
             raise UsageError(f"utility {called!r} cannot aggregate its pseudo-references; use {kind.default_strategy}")
         if self.needs_antisymmetry and utility.relation != "antisymmetric":
-            instead = "halving" if self.name == "race" else "full"
             raise UsageError(
-                f"strategy {self.name!r} needs an antisymmetric utility, which {called!r} is not; use {instead}"
+                f"strategy {self.name!r} needs an antisymmetric utility, which {called!r} is not; "
+                f"use {self.alternative}"
             )
 
 
-class Board:
+class PairScores:
     """The scores of one list so far.
 
-    `values` [N, N] holds them; of an antisymmetric pair, the order not scored has the opposite score.
+    `values` [N, N] holds them; of an antisymmetric pair, the order not scored has the opposite score. `scored` [N, N]
+    marks the pairs that were scored in this order.
     """
 
     def __init__(self, segment: Segment) -> None:
@@ -195,26 +215,27 @@ class Board:
         self.values[first, second] = scores
         self.scored[first, second] = True
         if self._antisymmetric:
-            open_ = ~self.scored[second, first]
-            self.values[second[open_], first[open_]] = -scores[open_]
+            other_order = ~self.scored[second, first]
+            self.values[second[other_order], first[other_order]] = -scores[other_order]
 
-    def take(self, places: Pairs) -> Board:
-        """Some of the candidates, in this order."""
-        other = copy(self)
-        other.values, other.scored = self.values[np.ix_(places, places)], self.scored[np.ix_(places, places)]
-        return other
+    def take(self, candidates: Pairs) -> PairScores:
+        """Those among some of the candidates, in this order."""
+        chosen, places = copy(self), np.ix_(candidates, candidates)
+        chosen.values, chosen.scored = self.values[places], self.scored[places]
+        return chosen
 
 
 def all_passes(size: int, diagonal: int, relation: Relation) -> int:
-    """What it takes to score every pair, in one order where the other follows from it."""
+    """Passes to score every pair, in one order where the other follows from it."""
     pairs = size * (size - 1)
     return pairs // 2 if relation == "antisymmetric" else pairs + diagonal
 
 
 def reversals(pairs: int) -> int:
-    """How many of so many pairs are scored in both orders: one at least, unless there are next to none.
+    """How many of this number of pairs are scored in both orders: 2 %, and at least one of ten.
 
-    Not more: who has met few others should come first as often as second, and a pair in both orders upsets that.
+    No more: a candidate with few comparisons should come first as often as second, and a pair in both orders upsets
+    that balance.
     """
     return max(int(REVERSED * pairs), int(pairs >= 10))
 

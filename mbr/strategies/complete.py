@@ -1,4 +1,8 @@
-"""What a complete matrix says of its utility: rho and tau, exactly."""
+"""The diagnostics of a complete matrix: rho and tau, exactly.
+
+They are properties of the utility, so terms do not enter; and a complete matrix has no regret and one contender,
+whatever the terms.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,9 @@ from mbr.strategies.base import Floats, Outcome, Segment
 
 
 def with_diagnostics(outcome: Outcome, segment: Segment) -> Outcome:
-    """An outcome that has all scores, with its rho, and its tau where both orders were scored."""
+    """An outcome that has all scores, with its rho, and its tau where both orders were scored. Work: O(N^2)."""
     size = segment.size
-    off = ~np.eye(size, dtype=np.bool_)
+    off_diagonal = ~np.eye(size, dtype=np.bool_)
     values = outcome.values.astype(np.float64)
     if segment.antisymmetric:
         values = (values - values.T) / 2
@@ -23,20 +27,20 @@ def with_diagnostics(outcome: Outcome, segment: Segment) -> Outcome:
     elif size < 3:
         return outcome
     else:
-        values = np.where(off, values, 0)
-        qualities, references = (_round_robin(one) for one in (values, values.T))
+        values = np.where(off_diagonal, values, 0)
+        qualities, references = (_round_robin(table) for table in (values, values.T))
         additive = qualities[:, None] + references + values.sum() / (size * (size - 1))
-    differences = float(((qualities[:, None] - qualities)[off] ** 2).mean())
+    differences = float(((qualities[:, None] - qualities)[off_diagonal] ** 2).mean())
     if differences == 0:
         return outcome
-    rho = float(np.sqrt(((values - additive)[off] ** 2).mean() / differences))
+    rho = float(np.sqrt(((values - additive)[off_diagonal] ** 2).mean() / differences))
     bias = order_bias(outcome.values, outcome.scored) if segment.antisymmetric else None
     tau = None if bias is None else float(np.sqrt((bias**2).mean() / differences))
     return replace(outcome, certainty=Certainty(rho=rho, tau=tau))
 
 
 def order_bias(values: NDArray[np.floating], scored: NDArray[np.bool_]) -> Floats | None:
-    """Half the sum of both orders of a pair, where both were scored; exactly antisymmetric ones would give 0."""
+    """Half the sum of both orders of a pair, for pairs scored in both; zero for an exactly antisymmetric utility."""
     first, second = np.nonzero(np.triu(scored & scored.T, 1))
     return (values[first, second].astype(np.float64) + values[second, first]) / 2 if len(first) else None
 

@@ -1,7 +1,7 @@
-"""The normal equations of the additive model: what least squares needs to know of the scored pairs.
+"""The normal equations of the additive model: what least squares needs of the scored pairs.
 
 `Difference` is for antisymmetric utilities, `TwoWay` for all others. The first N parameters are the qualities of the
-candidates; met [N, N] says whose scores are known, values [N, N] holds them.
+candidates; met [N, N] marks the pairs with a score, values [N, N] holds the scores.
 """
 
 from __future__ import annotations
@@ -12,28 +12,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mbr.strategies.base import Board, Floats, Pairs, Segment
+from mbr.strategies.base import Floats, Pairs, PairScores, Segment
 
 SURE = 5.0  # standard deviations
 ROUNDING = 1e-5  # of the largest score
 
 
-def equations_of(board: Board, segment: Segment) -> Difference | TwoWay:
-    scored, shares = board.scored, segment.shares()
+def equations_of(scores: PairScores, segment: Segment) -> Difference | TwoWay:
+    """The equations that suit the relation of the utility. Terms do not enter: they are no part of the utility."""
+    scored, shares = scores.scored, segment.shares()
     if segment.antisymmetric:
-        values = (board.values.astype(np.float64) - board.values.T) / 2
+        values = (scores.values.astype(np.float64) - scores.values.T) / 2
         return Difference(scored | scored.T, values, scored.astype(np.float64) - scored.T, shares)
     own = scored.diagonal().copy()
     met = scored.copy()
     np.fill_diagonal(met, False)
-    values = np.where(met, board.values, 0).astype(np.float64)
-    diagonal = np.where(own, board.values.diagonal(), 0).astype(np.float64)
+    values = np.where(met, scores.values, 0).astype(np.float64)
+    diagonal = np.where(own, scores.values.diagonal(), 0).astype(np.float64)
     return TwoWay(met, values, np.flatnonzero(met.any(axis=0)), shares, own, diagonal)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Normal equations of u(i, j) = q_i - q_j + c * (who came first)."""
+    """Normal equations of u(i, j) = q_i - q_j + c, where c is what the first slot gets."""
 
     met: NDArray[np.bool_]
     values: Floats
@@ -46,12 +47,12 @@ class Difference:
 
     @property
     def level(self) -> Floats:
-        """What may be added to the parameters without a change: a constant to all qualities."""
+        """The direction that the scores do not determine: a constant added to all qualities."""
         return np.ones(len(self.met))
 
     @property
     def matrix(self) -> Floats:
-        """The graph's Laplacian, less what the constant of order explains."""
+        """The graph's Laplacian, less the part that the order constant explains."""
         laplacian = np.diag(self.met.sum(axis=1)) - self.met.astype(np.float64)
         slots = self.first.sum(axis=1)
         return np.asarray(laplacian - np.outer(slots, slots) / self._ordered)
@@ -66,17 +67,21 @@ class Difference:
         return max(float((self.first**2).sum()) / 2, 1.0)
 
     def _constant(self, qualities: Floats) -> float:
-        """What whoever comes first gets."""
+        """What the first slot gets."""
         return float((self.first * (self.values - qualities[:, None] + qualities)).sum()) / 2 / self._ordered
 
     def residual(self, qualities: Floats) -> float:
         """Sum of squares."""
-        rest = (self.values - qualities[:, None] + qualities) * self.met
-        rest -= self.first * self._constant(qualities)
-        return float((rest**2).sum()) / 2
+        residuals = (self.values - qualities[:, None] + qualities) * self.met
+        residuals -= self.first * self._constant(qualities)
+        return float((residuals**2).sum()) / 2
 
     def predict(self, qualities: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
-        """An order bias beyond doubt is taken off the scores, which else are left as they are, and rows exact."""
+        """Expected utilities [N], their errors [N, parameters], and the weight of each pair not scored [N, N].
+
+        An order bias beyond doubt is subtracted from the scores; otherwise they stay as they are, and complete rows
+        are exact.
+        """
         differences = qualities[:, None] - qualities
         constant = self._constant(qualities)
         # The factor is about that of Student's t at one in a million.
@@ -106,7 +111,7 @@ class TwoWay:
 
     @property
     def level(self) -> Floats:
-        """What may be added to the parameters without a change: a constant moved from references to qualities."""
+        """The direction that the scores do not determine: a constant moved from references to qualities."""
         return np.concatenate([np.ones(len(self.met)), -np.ones(len(self.used))])
 
     @property
@@ -129,9 +134,9 @@ class TwoWay:
         return float((((self.values - self._additive(parameters)) * self.met) ** 2).sum())
 
     def predict(self, parameters: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
-        """References nobody met are the same for all, so what they are worth is left out of the errors."""
-        known = self.met | np.diag(self.own)
+        """The same three. Effects of references never used are the same for all, so their errors are left out."""
+        scored = self.met | np.diag(self.own)
         values = self.values + np.diag(self.diagonal)
-        expected = (self.shares * np.where(known, values, self._additive(parameters))).sum(axis=1)
-        unknown = np.where(known, 0, self.shares)
+        expected = (self.shares * np.where(scored, values, self._additive(parameters))).sum(axis=1)
+        unknown = np.where(scored, 0, self.shares)
         return expected, np.hstack([np.diag(unknown.sum(axis=1)), unknown[:, self.used]]), unknown

@@ -1,4 +1,7 @@
-"""Both orders of every pair: the matrix of the PEAR paper (`full`), and its antisymmetric part (`both`)."""
+"""Both orders of every pair: the matrix of the PEAR paper (`full`), and its antisymmetric part (`both`).
+
+Passes: N(N-1), and the u(i, i) that matter.
+"""
 
 from __future__ import annotations
 
@@ -7,39 +10,43 @@ from dataclasses import replace
 import numpy as np
 
 from mbr.matrix import Relation
-from mbr.strategies.base import Ask, Board, Conversation, Outcome, Pairs, Segment, Strategy
+from mbr.strategies.base import Ask, Conversation, Outcome, Pairs, PairScores, Segment, Strategy
 from mbr.strategies.complete import with_diagnostics
 
 
-def all_pairs(segment: Segment) -> Pairs:
+def full() -> Strategy:
+    return Strategy("full", "every ordered pair", full_conversation, full_passes)
+
+
+def both() -> Strategy:
+    return Strategy(
+        "both",
+        "every ordered pair, the two orders combined",
+        both_conversation,
+        full_passes,
+        needs_antisymmetry=True,
+    )
+
+
+def full_conversation(segment: Segment) -> Conversation:
+    scores = PairScores(segment)
+    pairs = _all_pairs(segment)
+    scores.write(pairs, (yield Ask(pairs)))
+    return with_diagnostics(Outcome(scores.values, scores.scored), segment)
+
+
+def both_conversation(segment: Segment) -> Conversation:
+    """Half the difference of the two orders: the order bias of a nearly antisymmetric model cancels."""
+    outcome = yield from full_conversation(segment)
+    return replace(outcome, values=(outcome.values - outcome.values.T) * np.float32(0.5))
+
+
+def full_passes(size: int, diagonal: int, relation: Relation) -> int:
+    return size * (size - 1) + diagonal
+
+
+def _all_pairs(segment: Segment) -> Pairs:
     """Every ordered pair of two candidates, and the diagonal where it matters."""
     wanted = np.ones((segment.size, segment.size), np.bool_)
     np.fill_diagonal(wanted, segment.diagonal)
     return np.argwhere(wanted)
-
-
-def talk_full(segment: Segment) -> Conversation:
-    board = Board(segment)
-    pairs = all_pairs(segment)
-    board.write(pairs, (yield Ask(pairs)))
-    return with_diagnostics(Outcome(board.values, board.scored), segment)
-
-
-def talk_both(segment: Segment) -> Conversation:
-    """Half the difference of the two orders: the order bias of a nearly antisymmetric model cancels."""
-    outcome = yield from talk_full(segment)
-    return replace(outcome, values=(outcome.values - outcome.values.T) * np.float32(0.5))
-
-
-def passes_full(size: int, diagonal: int, relation: Relation) -> int:
-    return size * (size - 1) + diagonal
-
-
-FULL = Strategy("full", "every ordered pair", talk_full, passes_full)
-BOTH = Strategy(
-    "both",
-    "every ordered pair, the two orders combined",
-    talk_both,
-    passes_full,
-    needs_antisymmetry=True,
-)

@@ -1,10 +1,10 @@
-"""One order of every pair, the other by antisymmetry: half the passes.
+"""One order of every pair, the other by antisymmetry: N(N-1)/2 passes, half of `full`.
 
 `half` scores the upper triangle, as the PEAR paper does ("sym."). A model that is only nearly antisymmetric then
-gives candidate i an order-bias term that grows with its place in the list, because early candidates always come
+gives candidate i an order-bias term that grows with its position in the list, because early candidates always come
 first. `balanced` chooses the orders so that every candidate comes first as often as second (within one), which
-removes that term at no cost; and it chooses them by the texts, not by their places, so that the order of the list
-does not matter.
+removes that term at no cost. It chooses them by the texts, not by their positions, so the order of the list does not
+matter.
 """
 
 from __future__ import annotations
@@ -12,22 +12,43 @@ from __future__ import annotations
 import numpy as np
 
 from mbr.matrix import Relation
-from mbr.strategies.base import Ask, Board, Conversation, Outcome, Pairs, Segment, Strategy
+from mbr.strategies.base import Ask, Conversation, Outcome, Pairs, PairScores, Segment, Strategy
 from mbr.strategies.complete import with_diagnostics
 
 
-def talk_half(segment: Segment) -> Conversation:
+def half() -> Strategy:
+    return Strategy(
+        "half",
+        "upper triangle, the rest by antisymmetry",
+        half_conversation,
+        half_passes,
+        needs_antisymmetry=True,
+    )
+
+
+def balanced() -> Strategy:
+    return Strategy(
+        "balanced",
+        "one order per pair, each candidate first as often as second",
+        balanced_conversation,
+        half_passes,
+        needs_antisymmetry=True,
+        uses_seed=True,
+    )
+
+
+def half_conversation(segment: Segment) -> Conversation:
     return (yield from _one_order(segment, np.column_stack(np.triu_indices(segment.size, k=1))))
 
 
-def talk_balanced(segment: Segment) -> Conversation:
+def balanced_conversation(segment: Segment) -> Conversation:
     return (yield from _one_order(segment, segment.order[regular_tournament(segment.size)]))
 
 
 def _one_order(segment: Segment, pairs: Pairs) -> Conversation:
-    board = Board(segment)
-    board.write(pairs, (yield Ask(pairs)))
-    return with_diagnostics(Outcome(board.values, board.scored), segment)
+    scores = PairScores(segment)
+    scores.write(pairs, (yield Ask(pairs)))
+    return with_diagnostics(Outcome(scores.values, scores.scored), segment)
 
 
 def regular_tournament(size: int) -> Pairs:
@@ -41,22 +62,5 @@ def regular_tournament(size: int) -> Pairs:
     return np.where(clockwise[:, None], np.column_stack([first, second]), np.column_stack([second, first]))
 
 
-def passes_half(size: int, diagonal: int, relation: Relation) -> int:
+def half_passes(size: int, diagonal: int, relation: Relation) -> int:
     return size * (size - 1) // 2
-
-
-HALF = Strategy(
-    "half",
-    "upper triangle, the rest by antisymmetry",
-    talk_half,
-    passes_half,
-    needs_antisymmetry=True,
-)
-BALANCED = Strategy(
-    "balanced",
-    "one order per pair, each candidate first as often as second",
-    talk_balanced,
-    passes_half,
-    needs_antisymmetry=True,
-    uses_seed=True,
-)

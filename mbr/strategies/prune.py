@@ -1,13 +1,15 @@
-"""Confidence pruning (Cheng & Vlachos 2023): more and more references, and whoever has no chance is dropped.
+"""Confidence pruning (Cheng & Vlachos 2023): more and more references, and candidates without a chance are dropped.
 
-All candidates that are left meet the same 8, 16, 32, ... pseudo-references. After each step the references are drawn
-again with replacement, many times; a candidate that beats the best so far in no more than a share of the draws (the
-tolerance) is dropped. It ends when one is left, or all references are met. A tolerance of 0 drops nobody.
+All remaining candidates meet the same 8, 16, 32, ... pseudo-references. After each step the references are resampled
+with replacement, many times; a candidate that beats the best so far in at most a share of the samples (the
+tolerance) is dropped. It ends when one is left, or all references are used. A tolerance of 0 drops none.
+Work besides the passes: O(N^2) per bootstrap sample, and one fit of the additive model per step, O(N^3).
 """
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 
@@ -26,23 +28,24 @@ from mbr.strategies.base import (
     check_tolerance,
     reversals,
 )
-from mbr.strategies.half import talk_balanced
-from mbr.strategies.references import Sheet
+from mbr.strategies.elimination import Elimination
+from mbr.strategies.half import balanced_conversation
 
 FIRST_STEP = 8
 DRAWS = 500
 
+Tolerance = Annotated[float, f"drop candidates with at most this probability of being the best (default: {TOLERANCE})"]
+Budget = Annotated[int | None, "passes per list, at most (default: unlimited)"]
 
-def pruning(tolerance: float | None = None, budget: int | None = None) -> Strategy:
-    """The strategy with a tolerance (by default 1 %) and a budget of passes per list (by default no bound)."""
+
+def prune(tolerance: Tolerance = TOLERANCE, budget: Budget = None) -> Strategy:
     check_budget(budget)
-    tolerance = TOLERANCE if tolerance is None else tolerance
     check_tolerance(tolerance)
     return Strategy(
         "prune",
         "against more and more common references, the hopeless are dropped",
-        partial(talk_prune, tolerance=tolerance, budget=budget),
-        partial(passes_prune, budget=budget),
+        partial(prune_conversation, tolerance=tolerance, budget=budget),
+        partial(prune_passes, budget=budget),
         rounds=lambda size: max((size // FIRST_STEP).bit_length(), 1),
         uses_seed=True,
         adaptive=True,
@@ -51,54 +54,51 @@ def pruning(tolerance: float | None = None, budget: int | None = None) -> Strate
     )
 
 
-def passes_prune(size: int, diagonal: int, relation: Relation, *, budget: int | None) -> int:
+def prune_passes(size: int, diagonal: int, relation: Relation, *, budget: int | None) -> int:
     everything = all_passes(size, diagonal, relation)
     return everything if budget is None else min(budget, everything)
 
 
-def talk_prune(segment: Segment, *, tolerance: float, budget: int | None) -> Conversation:
+def prune_conversation(segment: Segment, *, tolerance: float, budget: int | None) -> Conversation:
     """Candidates rank by how long they stayed, then by their estimate, ties to the earlier.
 
-    A budget that ends within a step buys as many of its references as it can.
+    A budget that ends within a step buys as many of its references as possible.
     """
-    left = passes_prune(segment.size, int(segment.diagonal.sum()), segment.relation, budget=budget)
+    left = prune_passes(segment.size, int(segment.diagonal.sum()), segment.relation, budget=budget)
     if segment.antisymmetric and tolerance == 0 and left == segment.size * (segment.size - 1) // 2:
-        return (yield from talk_balanced(segment))
-    sheet = Sheet(segment)
+        return (yield from balanced_conversation(segment))
+    elimination = Elimination(segment)
     draw = np.random.default_rng(int(segment.draws.min() * 2**52))
-    alive = sheet.references[: sheet.affordable(left)]
-    left -= sheet.plan_diagonal(alive, left)
+    remaining = elimination.references[: elimination.affordable(left)]
+    left -= elimination.plan_diagonal(remaining, left)
     target = FIRST_STEP
     number = 0
     regret = np.inf
     while True:
         number += 1
-        begun = sheet.used
-        while sheet.used < target and (passes := sheet.plan_reference(alive, left)) is not None:
+        begun = elimination.used
+        while elimination.used < target and (passes := elimination.plan_reference(remaining, left)) is not None:
             left -= passes
         if number == 1 and segment.antisymmetric:
-            left -= sheet.plan_reversals(min(reversals(len(sheet.pairs())), left))
-        if len(pairs := sheet.pairs()):
+            left -= elimination.plan_reversals(min(reversals(len(elimination.pairs())), left))
+        if len(pairs := elimination.pairs()):
             try:
-                sheet.fill((yield Ask(pairs, regret)))
+                elimination.fill((yield Ask(pairs, regret)))
             except Enough:
-                return sheet.outcome()
-        sheet.settle(alive, number)
-        if sheet.used < target or sheet.used in (begun, len(sheet.references)):
-            return sheet.outcome()
-        alive = alive[_wins(sheet, alive, draw) > tolerance] if tolerance else alive
-        if len(alive) < 2:
-            return sheet.outcome()
-        target = min(2 * target, len(sheet.references))
-        known = sheet.certainty().estimated_regret
-        regret = np.inf if known is None else known
+                return elimination.outcome()
+        elimination.settle(remaining, number)
+        if elimination.used < target or elimination.used in (begun, len(elimination.references)):
+            return elimination.outcome()
+        remaining = remaining[_wins(elimination, remaining, draw) > tolerance] if tolerance else remaining
+        if len(remaining) < 2:
+            return elimination.outcome()
+        target = min(2 * target, len(elimination.references))
+        estimated_regret = elimination.certainty().estimated_regret
+        regret = np.inf if estimated_regret is None else estimated_regret
 
 
-def _wins(sheet: Sheet, alive: Pairs, draw: np.random.Generator) -> Floats:
-    """In what share of draws of the references each is as good as the best so far."""
-    values, shares, divisors = sheet.compare(alive)
-    often = draw.multinomial(sheet.used, np.full(sheet.used, 1 / sheet.used), size=DRAWS).T  # [used, draws]
-    with np.errstate(invalid="ignore"):  # a reference that was drawn alone has no others to be measured by
-        means = (values * shares) @ often / (divisors @ often)
-    best = int(np.nan_to_num(sheet.estimates[alive], nan=-np.inf).argmax())
-    return np.asarray((np.nan_to_num(means, nan=-np.inf) >= np.nan_to_num(means[best], nan=-np.inf)).mean(axis=1))
+def _wins(elimination: Elimination, remaining: Pairs, draw: np.random.Generator) -> Floats:
+    """The share of bootstrap samples of the references in which each is as good as the best so far."""
+    scores = np.nan_to_num(elimination.resample(remaining, draw, DRAWS), nan=-np.inf)  # [draws, remaining]
+    best = int(np.nan_to_num(elimination.estimates[remaining], nan=-np.inf).argmax())
+    return np.asarray((scores >= scores[:, [best]]).mean(axis=0))

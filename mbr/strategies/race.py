@@ -1,18 +1,22 @@
-"""Race: compare until the regret to expect is below a tolerance.
+"""Race: compare until the expected regret is below a tolerance.
 
 First a screen: a random cycle through all candidates, in which each comes first once and second once, and a random
-matching. Least squares on the graph of scored pairs (`mbr.strategies.additive`) then gives every candidate an estimate
-with its uncertainty; if the estimates are mostly noise, more cycles follow. From there on passes go to those who may
-be the best: candidates are drawn by their chance of it (Thompson sampling) and meet random opponents, heavy ones
-first. It ends when the mean loss over samples of what the truth may be is below the tolerance, as a share of best
-minus mean. That holds for the mean over many lists; a single one may lose more. A tolerance of 0 spends the budget.
+matching. Least squares on the graph of scored pairs (`mbr.strategies.additive`; HodgeRank, Jiang et al. 2011) then
+gives every candidate an estimate with its uncertainty; if the estimates are mostly noise, more cycles follow. From
+there on passes go to the contenders: candidates are drawn by their probability of being the best (Thompson 1933) and
+meet random opponents, heavy ones first. It ends when the mean loss over samples of the true scores is below the
+tolerance, as a share of best minus mean. That holds for the mean over many lists; a single one may lose more. A
+tolerance of 0 spends the budget.
 
-A fiftieth of the passes scores pairs again in the other order, to measure the order bias.
+2 % of the passes score pairs again in the other order, to measure the order bias. Estimates, contenders and regret
+include the terms, so terms that decide the list end the race after the screen.
+Work besides the passes: O(N^3) per round.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 
@@ -22,12 +26,12 @@ from mbr.strategies.additive import expected_regret, fit, ratios
 from mbr.strategies.base import (
     TOLERANCE,
     Ask,
-    Board,
     Conversation,
     Enough,
     Floats,
     Outcome,
     Pairs,
+    PairScores,
     Scores,
     Segment,
     Strategy,
@@ -35,7 +39,7 @@ from mbr.strategies.base import (
     check_tolerance,
     reversals,
 )
-from mbr.strategies.halving import talk_halving
+from mbr.strategies.halving import halving_conversation
 
 PASSES_PER_CANDIDATE = 20  # the default budget
 RELIABLE = 0.6  # share of the estimates' variance that should be real before contenders are looked for
@@ -43,19 +47,23 @@ MORE_CYCLES = 12  # at most, to get there
 SCREEN = 0.4  # at most this share of the budget
 TRIES = 20  # for a random cycle of pairs that are all new
 
+Tolerance = Annotated[
+    float, f"stop when the expected regret is below this share of best minus mean (default: {TOLERANCE})"
+]
+Budget = Annotated[int | None, f"passes per list, at most (default: {PASSES_PER_CANDIDATE} per candidate)"]
 
-def racing(tolerance: float | None = None, budget: int | None = None) -> Strategy:
-    """The strategy with a tolerance (by default 1 %) and a budget of passes per list (by default 20 per candidate)."""
+
+def race(tolerance: Tolerance = TOLERANCE, budget: Budget = None) -> Strategy:
     check_budget(budget)
-    tolerance = TOLERANCE if tolerance is None else tolerance
     check_tolerance(tolerance)
     return Strategy(
         "race",
         "until the expected regret is below a tolerance",
-        partial(talk_race, tolerance=tolerance, budget=budget),
-        partial(passes_race, budget=budget),
-        rounds=lambda size: 2 * passes_race(size, 0, "antisymmetric", budget=budget) // size,
+        partial(race_conversation, tolerance=tolerance, budget=budget),
+        partial(race_passes, budget=budget),
+        rounds=lambda size: 2 * race_passes(size, 0, "antisymmetric", budget=budget) // size,
         needs_antisymmetry=True,
+        alternative="halving",
         uses_seed=True,
         adaptive=True,
         anytime=True,
@@ -63,34 +71,34 @@ def racing(tolerance: float | None = None, budget: int | None = None) -> Strateg
     )
 
 
-def passes_race(size: int, diagonal: int, relation: Relation, *, budget: int | None) -> int:
+def race_passes(size: int, diagonal: int, relation: Relation, *, budget: int | None) -> int:
     pairs = size * (size - 1) // 2
     return min(PASSES_PER_CANDIDATE * size if budget is None else budget, pairs + reversals(pairs))
 
 
-def talk_race(segment: Segment, *, tolerance: float, budget: int | None) -> Conversation:
-    """The list is taken in the order of its draws, so that the order it is given in does not matter.
+def race_conversation(segment: Segment, *, tolerance: float, budget: int | None) -> Conversation:
+    """The list is taken in the order of its draws, so that its own order does not matter.
 
-    A budget too small for the screen is left to `halving`.
+    A budget too small for the screen is spent by `halving`.
     """
-    left = passes_race(segment.size, 0, segment.relation, budget=budget)
+    left = race_passes(segment.size, 0, segment.relation, budget=budget)
     if left < min(segment.size * 3 // 2, segment.size * (segment.size - 1) // 2):
-        return (yield from talk_halving(segment, budget=left))
+        return (yield from halving_conversation(segment, budget=left))
     order = segment.order
-    race = _Race(segment.take(order), left, to_the_end=not tolerance)
-    while len(asked := race.next_pairs()):
+    state = _Race(segment.take(order), left, to_the_end=not tolerance)
+    while len(pairs := state.next_pairs()):
         try:
-            scores = yield Ask(order[asked], race.regret)
+            scores = yield Ask(order[pairs], state.regret)
         except Enough:
             break
-        race.take_in(asked, scores)
-        if race.regret <= tolerance and not (race.blurred or race.to_the_end):
+        state.update(pairs, scores)
+        if state.regret <= tolerance and not (state.blurred or state.to_the_end):
             break
-    return race.outcome(np.argsort(order))
+    return state.outcome(np.argsort(order))
 
 
 class _Race:
-    """What was scored, what follows from it, and whom to compare next."""
+    """The scores so far, the estimates that follow, and the pairs to compare next."""
 
     def __init__(self, segment: Segment, left: int, *, to_the_end: bool) -> None:
         self.regret = np.inf
@@ -99,7 +107,7 @@ class _Race:
         self._left = left
         self._screen = SCREEN * min(left, segment.fair_share or left)
         self._draw = np.random.default_rng(int(segment.draws[0] * 2**52))
-        self._board = Board(segment)
+        self._scores = PairScores(segment)
         self._met = np.eye(segment.size, dtype=np.bool_)
         self._pairs: list[tuple[int, int]] = []
         self._slots = np.zeros(segment.size, np.intp)  # how much more often first than second
@@ -111,20 +119,20 @@ class _Race:
         self._contenders = np.arange(segment.size)
         self._winners = self._contenders  # of samples of what the truth may be
 
-    def take_in(self, asked: Pairs, scores: Scores) -> None:
-        """Estimate everybody anew, and who may be the best."""
-        self._board.write(asked, scores)
-        found = fit(self._board, self._segment, shrink=self._segment.hints is not None)
-        if found is None:
+    def update(self, pairs: Pairs, scores: Scores) -> None:
+        """Estimate all candidates anew, and the contenders."""
+        self._scores.write(pairs, scores)
+        model = fit(self._scores, self._segment, shrink=self._segment.hints is not None)
+        if model is None:
             return
-        best = int(found.expected.argmax())
-        self._contenders = found.contenders()
-        samples = found.sample(self._contenders, self._draw)
+        best = int(model.expected.argmax())
+        self._contenders = model.contenders()
+        samples = model.sample(self._contenders, self._draw)
         self._winners = self._contenders[samples.argmax(axis=1)]
-        self.regret = expected_regret(found, self._contenders, samples, best)
-        self._expected = found.expected
-        self._certainty = Certainty(self.regret, len(self._contenders), *ratios(found))
-        self._reliable = found.spread >= RELIABLE * (found.spread + found.doubt)
+        self.regret = expected_regret(model, self._contenders, samples, best)
+        self._expected = model.expected
+        self._certainty = Certainty(self.regret, len(self._contenders), *ratios(model))
+        self._reliable = model.score_spread >= RELIABLE * (model.score_spread + model.doubt)
 
     @property
     def blurred(self) -> bool:
@@ -132,7 +140,7 @@ class _Race:
         return not self._reliable and self._cycles <= MORE_CYCLES and len(self._pairs) <= self._screen
 
     def next_pairs(self) -> Pairs:
-        """Whom to compare next; nobody where the budget is spent or all who matter have met."""
+        """The next comparisons; none where the budget is spent or all pairs that matter are scored."""
         before = len(self._pairs)
         if not before:
             self._plan_cycle()
@@ -141,28 +149,29 @@ class _Race:
             self._plan_cycle()
         if len(self._pairs) == before:
             self._plan_meetings()
-        fresh = self._pairs[before:]
-        again = self._plan_reversals() if fresh else self._plan_second_looks()
-        return np.array([*fresh, *again], np.intp).reshape(-1, 2)
+        new = self._pairs[before:]
+        again = self._plan_reversals() if new else self._plan_second_looks()
+        return np.array([*new, *again], np.intp).reshape(-1, 2)
 
-    def outcome(self, back: Pairs) -> Outcome:
-        """In the order that `back` leads to."""
-        places = np.ix_(back, back)
-        values, scored = self._board.values[places], self._board.scored[places]
+    def outcome(self, places: Pairs) -> Outcome:
+        """The outcome in the order of the list; `places` [N] says where its candidates are here."""
+        square = np.ix_(places, places)
+        values, scored = self._scores.values[square], self._scores.scored[square]
         if self._expected is not None:
-            expected, certainty = self._expected[back], self._certainty
-        else:  # few pairs in all: everybody has met everybody, or no estimate goes beyond the scores
+            expected, certainty = self._expected[places], self._certainty
+        else:  # few pairs in all: all of them are scored, or no estimate goes beyond the scores
             met = scored | scored.T
-            shares = self._segment.shares()[places]
+            shares = self._segment.shares()[square]
             expected = (shares * (values.astype(np.float64) - values.T) / 2).sum(axis=1)
             certainty = Certainty()
             if met.sum() < len(met) * (len(met) - 1):
                 expected /= np.where(met, shares, 0).sum(axis=1)
                 certainty = self._certainty
+            expected = self._segment.with_terms(expected, places)
         return Outcome(values, scored, expected, tuple(np.argsort(-expected, kind="stable").tolist()), certainty)
 
     def _plan_cycle(self) -> None:
-        """Everyone once first and once second; where no cycle of new pairs is found, those that are new."""
+        """Each candidate once first and once second; where no cycle of new pairs is found, the new pairs of one."""
         self._cycles += 1
         most = np.empty((0, 2), np.intp)
         for _ in range(TRIES):
@@ -171,29 +180,29 @@ class _Race:
             new = pairs[~self._met[tuple(pairs.T)]]
             if len(new) == len(pairs) <= self._left:
                 for first, second in new.tolist():
-                    self._write_down(first, second)
+                    self._add(first, second)
                 return
             if len(new) > len(most):
                 most = new
-        for one, other in most.tolist():
-            self._plan(one, other)
+        for first, second in most.tolist():
+            self._plan(first, second)
 
     def _plan_matching(self) -> None:
         path = self._draw.permutation(self._segment.size)
-        for one, other in zip(path[0::2].tolist(), path[1::2].tolist(), strict=False):
-            self._plan(one, other)
+        for first, second in zip(path[0::2].tolist(), path[1::2].tolist(), strict=False):
+            self._plan(first, second)
 
     def _plan_meetings(self) -> None:
-        """The likely winners against random opponents they have not met; half as many meetings as candidates."""
+        """The likely winners against random opponents that are new to them; half as many meetings as candidates."""
         wanted = max(self._segment.size // 2, 1)
         winners = self._winners[~self._met[self._winners].all(axis=1)]
         if len(winners):
             players, meetings = np.unique(self._draw.choice(winners, wanted), return_counts=True)
-        else:  # the other contenders; and to the bitter end, everybody
-            rest = self._contenders
-            if self.to_the_end and self._met[rest].all():
-                rest = np.arange(self._segment.size)
-            players = rest[~self._met[rest].all(axis=1)][:wanted]
+        else:  # the other contenders; with a tolerance of 0, then all candidates
+            others = self._contenders
+            if self.to_the_end and self._met[others].all():
+                others = np.arange(self._segment.size)
+            players = others[~self._met[others].all(axis=1)][:wanted]
             meetings = np.full(len(players), -(-wanted // max(len(players), 1)))
         for player, often in zip(players.tolist(), meetings.tolist(), strict=True):
             opponents = np.flatnonzero(~self._met[player])
@@ -202,16 +211,16 @@ class _Race:
             for opponent in opponents[np.argsort(times, kind="stable")[:often]].tolist():
                 self._plan(player, opponent)
 
-    def _plan(self, one: int, other: int) -> None:
-        """A pair not met yet; who came first less often than second comes first."""
-        if self._met[one, other] or not self._left:
+    def _plan(self, first: int, second: int) -> None:
+        """A new pair; the candidate that came first less often comes first."""
+        if self._met[first, second] or not self._left:
             return
-        ahead = self._slots[one] - self._slots[other]
+        ahead = self._slots[first] - self._slots[second]
         if ahead > 0 or (ahead == 0 and self._draw.random() < 0.5):
-            one, other = other, one
-        self._write_down(one, other)
+            first, second = second, first
+        self._add(first, second)
 
-    def _write_down(self, first: int, second: int) -> None:
+    def _add(self, first: int, second: int) -> None:
         self._met[first, second] = self._met[second, first] = True
         self._slots[first] += 1
         self._slots[second] -= 1
@@ -225,7 +234,7 @@ class _Race:
         return self._reverse([once[k] for k in self._draw.permutation(len(once))[: max(wanted, 0)]])
 
     def _plan_second_looks(self) -> list[tuple[int, int]]:
-        """Where all contenders have met everybody and an order bias keeps it open: their pairs in the other order."""
+        """Pairs of likely winners in the other order: all their rows are complete, and an order bias keeps it open."""
         if self.to_the_end:
             return []
         likely = set(self._winners.tolist())

@@ -70,13 +70,13 @@ class Tables(PairUtility):
 def questions(
     values: np.ndarray, strategy: Strategy, segment: Segment, answers: int | None = None
 ) -> tuple[Outcome, list[np.ndarray], list[float]]:
-    """Hold the conversation with a matrix, or its first few answers; what was asked, and the regrets told."""
-    talk = strategy.talk(segment)
-    asked = [next(talk)]
+    """Hold the conversation with a matrix, or its first few answers; the pairs and the regrets of each request."""
+    conversation = strategy.converse(segment)
+    asked = [next(conversation)]
     try:
         while answers is None or len(asked) <= answers:
-            asked.append(talk.send(values[tuple(asked[-1].pairs.T)].astype(np.float32)))
-        talk.throw(Enough())
+            asked.append(conversation.send(values[tuple(asked[-1].pairs.T)].astype(np.float32)))
+        conversation.throw(Enough())
     except StopIteration as end:
         return end.value, [ask.pairs for ask in asked], [ask.regret for ask in asked]
     raise AssertionError("it went on after Enough")

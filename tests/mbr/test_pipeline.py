@@ -13,7 +13,7 @@ import mbr
 from candidates import BadRecord, Candidate, CandidateList
 from candidates.common.errors import InputError, ModelError, UsageError
 from mbr import Decoder, MatrixUtility, PairUtility, decode, get_utility, pipeline, rerank, utility_matrix
-from mbr.strategies import STRATEGIES
+from mbr.strategies import get_strategy
 
 
 def quality(text: str) -> float:
@@ -185,12 +185,12 @@ def test_a_score_that_is_not_a_number_never_enters_a_decision(on_error: Any, tex
 
 def test_bad_records_keep_their_place() -> None:
     records = [CandidateList.of("s", ["a", "b"]), BadRecord(7, InputError("broken"), "src")]
-    decoder = Decoder(get_utility("chrf"), STRATEGIES["full"], on_error="skip")
+    decoder = Decoder(get_utility("chrf"), get_strategy("full"), on_error="skip")
     ((good, bad),) = decoder.windows(records)
     assert (bad.id, bad.error, bad.text) == (7, "broken", "")
     assert good.error is None
     with pytest.raises(InputError, match="broken"):
-        list(Decoder(get_utility("chrf"), STRATEGIES["full"]).windows(records))
+        list(Decoder(get_utility("chrf"), get_strategy("full")).windows(records))
 
 
 def test_a_utility_that_returns_too_few_scores_is_a_model_error() -> None:
@@ -252,11 +252,11 @@ def test_texts_too_long_for_the_model_are_flagged(ours: Path) -> None:
 
 
 def test_the_signature_holds_what_may_change_a_decision(ours: Path) -> None:
-    pear = Decoder(get_utility("pear", model=ours, device="cpu"), STRATEGIES["balanced"], seed=5)
+    pear = Decoder(get_utility("pear", model=ours, device="cpu"), get_strategy("balanced"), seed=5)
     text = str(pear.signature(nbest=100))
     assert text.startswith("MBR|utility:pear|model:pear@")
     assert "|dtype:float32|trunc:512|strategy:balanced|self:exclude|nbest:100|weights:count|seed:5|version:" in text
-    assert "seed" not in Decoder(get_utility("chrf"), STRATEGIES["full"]).signature()
+    assert "seed" not in Decoder(get_utility("chrf"), get_strategy("full")).signature()
 
 
 def test_the_package_is_its_public_names() -> None:
@@ -285,7 +285,7 @@ def test_one_text_is_not_a_sequence_of_candidates() -> None:
 def test_the_expected_number_of_passes_is_the_real_one() -> None:
     item = CandidateList.of("s", ["a", "b", "c", "a"])
     for utility in (Exact(), get_utility("chrf")):
-        decoder = Decoder(utility, STRATEGIES[utility.default_strategy])
+        decoder = Decoder(utility, get_strategy(utility.default_strategy))
         ((decision,),) = decoder.windows([item])
         assert decision.passes == decoder.passes(item)
 
@@ -316,6 +316,6 @@ def test_a_prior_needs_log_probabilities_and_shows_in_the_signature() -> None:
         rerank("s", ["a", "b"], Exact(), prior=1.0)
     with pytest.raises(UsageError, match="prior"):
         rerank("s", ["a", "b"], Exact(), prior=float("nan"))
-    strategy = STRATEGIES["balanced"]
+    strategy = get_strategy("balanced")
     assert "prior:2.5" in str(Decoder(Exact(), strategy, prior=2.5).signature())
     assert "prior" not in str(Decoder(Exact(), strategy).signature())

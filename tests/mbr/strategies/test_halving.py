@@ -17,8 +17,8 @@ from candidates import Candidate, CandidateList
 from candidates.common.errors import UsageError
 from mbr import Decision, Decoder, decode, pipeline, read_matrices, rerank
 from mbr.strategies import Outcome, Segment, get_strategy
+from mbr.strategies.elimination import counted_weights
 from mbr.strategies.halving import fair_share
-from mbr.strategies.references import counted_weights
 from tests.conftest import Run, write_jsonl
 from tests.mbr.made import Better, Biased, Similar, questions
 
@@ -220,9 +220,9 @@ def test_estimates_are_unbiased_for_any_weights(used: int) -> None:
 
 
 def test_rounds_share_the_passes_as_far_as_they_can_use_them() -> None:
-    assert fair_share(alive=8, rounds=3, references=100, passes=240) // 8 == 10  # then twenty for four, forty for two
-    assert fair_share(alive=8, rounds=3, references=8, passes=64) == 64  # eight references for all eight
-    assert fair_share(alive=100, rounds=7, references=100, passes=50) == 0
+    assert fair_share(remaining=8, rounds=3, references=100, passes=240) // 8 == 10  # then 20 for four, 40 for two
+    assert fair_share(remaining=8, rounds=3, references=8, passes=64) == 64  # eight references for all eight
+    assert fair_share(remaining=100, rounds=7, references=100, passes=50) == 0
 
 
 def test_a_budget_too_small_for_all_is_flagged() -> None:
@@ -271,7 +271,7 @@ def test_budgets_that_make_no_sense() -> None:
     for budget in (0, -5):
         with pytest.raises(UsageError, match="positive"):
             rerank("s", ["a", "b"], Better(), strategy="halving", budget=budget)
-    with pytest.raises(UsageError, match="goes with strategy 'race', 'halving' or 'prune'"):
+    with pytest.raises(UsageError, match="it takes none.; a budget goes with strategy 'race', 'halving' or 'prune'"):
         rerank("s", ["a", "b"], Better(), budget=5)
 
 

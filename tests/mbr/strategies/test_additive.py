@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.support.replay import replay, segment_of, structured
-from mbr.strategies import STRATEGIES, Segment, get_strategy
+from mbr.strategies import Segment, get_strategy
 from mbr.strategies.additive import Fit, certainty_of, fit
-from mbr.strategies.base import Board
+from mbr.strategies.base import PairScores
 
 pytestmark = pytest.mark.one_world
 
@@ -89,9 +89,9 @@ def test_it_is_plain_least_squares_with_a_constant_for_the_order(size: int, shar
     assume(plain is not None)
     assert plain is not None
     expected, noise, covariance = plain
-    board = Board(segment)
-    board.write(pairs, values[tuple(pairs.T)])
-    found = fit(board, segment)
+    scores = PairScores(segment)
+    scores.write(pairs, values[tuple(pairs.T)])
+    found = fit(scores, segment)
     assert found is not None
     np.testing.assert_allclose(found.expected, expected, atol=1e-6 * np.abs(expected).max())
     assert found.noise == pytest.approx(noise, rel=1e-5, abs=1e-9)
@@ -100,11 +100,11 @@ def test_it_is_plain_least_squares_with_a_constant_for_the_order(size: int, shar
     np.testing.assert_allclose(found.deviations**2, covariance.diagonal(), atol=1e-5 * covariance.max() + 1e-12)
 
 
-def two_way_board(values: np.ndarray, met: np.ndarray, segment: Segment) -> Board:
-    board = Board(segment)
+def two_way_scores(values: np.ndarray, met: np.ndarray, segment: Segment) -> PairScores:
+    scores = PairScores(segment)
     pairs = np.argwhere(met)
-    board.write(pairs, values[tuple(pairs.T)].astype(np.float32))
-    return board
+    scores.write(pairs, values[tuple(pairs.T)].astype(np.float32))
+    return scores
 
 
 @given(st.integers(4, 12), st.floats(0.2, 0.9), st.integers(0, 10**6))
@@ -126,7 +126,7 @@ def test_other_utilities_have_an_effect_of_the_reference(size: int, share: float
     effects[used] = solution[size:]
     predicted = np.where(met, values, solution[:size, None] + effects)
     segment = some_segment(size, "none", draw)
-    found = fit(two_way_board(values, met, segment), segment)
+    found = fit(two_way_scores(values, met, segment), segment)
     assert found is not None
     np.testing.assert_allclose(found.expected, (segment.shares() * predicted).sum(axis=1), atol=1e-5)
     noise = ((values[met] - design @ solution) ** 2).sum() / (met.sum() - rank)
@@ -160,10 +160,10 @@ def test_errors_are_as_large_as_the_covariance_says(relation: Any) -> None:
         else:
             values = quality[:, None] + other + remainder
             assert met.any(axis=0).all()
-        board = Board(segment)
+        scores = PairScores(segment)
         asked = pairs if relation == "antisymmetric" else np.argwhere(met)
-        board.write(asked, values[tuple(asked.T)].astype(np.float32))
-        found = fit(board, segment)
+        scores.write(asked, values[tuple(asked.T)].astype(np.float32))
+        found = fit(scores, segment)
         assert found is not None
         errors.append(found.expected - (segment.shares() * values).sum(axis=1))
         noises.append(found.noise)
@@ -184,15 +184,15 @@ def test_a_candidate_that_met_everybody_is_exact(size: int, seed: int, shrink: b
     segment = some_segment(size, "antisymmetric", draw, hints=hints)
     done = int(draw.integers(size))
     row = [(done, j) for j in range(size) if j != done]
-    board = Board(segment)
+    scores = PairScores(segment)
     for pairs in (np.array(row), graph(size, 0.2, draw)):
-        board.write(pairs, values[tuple(pairs.T)])
-    found = fit(board, segment, shrink=shrink)
+        scores.write(pairs, values[tuple(pairs.T)])
+    found = fit(scores, segment, shrink=shrink)
     assume(found is not None)
     assert found is not None
     exact = (segment.shares() * values).sum(axis=1)
     assert found.expected[done] == pytest.approx(exact[done], abs=1e-5)
-    complete = (board.scored | board.scored.T | np.eye(size, dtype=np.bool_)).all(axis=1)
+    complete = (scores.scored | scores.scored.T | np.eye(size, dtype=np.bool_)).all(axis=1)
     np.testing.assert_allclose(found.expected[complete], exact[complete], atol=1e-5)
     if found.order_bias is None:
         assert found.deviations[done] == pytest.approx(0, abs=1e-6)
@@ -201,12 +201,12 @@ def test_a_candidate_that_met_everybody_is_exact(size: int, seed: int, shrink: b
 def test_too_few_scores_are_no_estimate() -> None:
     values = structured(0, 6)
     segment = segment_of(values, 0)
-    board = Board(segment)
+    scores = PairScores(segment)
     draw = np.random.default_rng(0)
     for pairs in ([(0, 1)], [(1, 2), (2, 3), (3, 4), (4, 5)], [(5, 0)]):
-        board.write(np.array(pairs), values[tuple(np.array(pairs).T)].astype(np.float32))
-        assert fit(board, segment) is None
-        certainty = certainty_of(board, segment, 0, draw)
+        scores.write(np.array(pairs), values[tuple(np.array(pairs).T)].astype(np.float32))
+        assert fit(scores, segment) is None
+        certainty = certainty_of(scores, segment, 0, draw)
         assert (certainty.estimated_regret, certainty.contenders) == (None, None)
 
 
@@ -221,9 +221,9 @@ def test_hints_draw_the_estimates_to_what_they_predict() -> None:
         pairs = graph(40, 0.04, draw)
         for name, known in hints.items():
             segment = segment_of(values, seed, hints=known)
-            board = Board(segment)
-            board.write(pairs, values[tuple(pairs.T)].astype(np.float32))
-            found = fit(board, segment, shrink=True)
+            scores = PairScores(segment)
+            scores.write(pairs, values[tuple(pairs.T)].astype(np.float32))
+            found = fit(scores, segment, shrink=True)
             assert found is not None
             errors[name].append(float(((found.expected - found.expected.mean() - exact) ** 2).mean()))
     means = {name: float(np.mean(some)) for name, some in errors.items()}
@@ -256,7 +256,7 @@ def test_rho_and_tau_are_found(name: str, rho: float, tau: float) -> None:
 
 def test_with_all_scores_rho_is_that_of_the_matrix() -> None:
     values = structured(1, 30, rho=1, tau=0.4).astype(np.float32)
-    found = replay(values, STRATEGIES["full"], segment_of(values, 1)).outcome.certainty
+    found = replay(values, get_strategy("full"), segment_of(values, 1)).outcome.certainty
     exact = (values - values.T).astype(np.float64) / 2
     quality = exact.mean(axis=1)
     off = ~np.eye(30, dtype=np.bool_)
@@ -269,7 +269,7 @@ def test_with_all_scores_rho_is_that_of_the_matrix() -> None:
 @pytest.mark.parametrize("size", [3, 4, 9])
 def test_with_all_scores_rho_of_other_utilities_is_that_of_the_two_way_residual(size: int) -> None:
     values = np.random.default_rng(size).normal(size=(size, size)).astype(np.float32)
-    found = replay(values, STRATEGIES["full"], segment_of(values, 1, "none")).outcome.certainty
+    found = replay(values, get_strategy("full"), segment_of(values, 1, "none")).outcome.certainty
     off = np.argwhere(~np.eye(size, dtype=np.bool_))
     design = np.array([np.eye(2 * size)[[i, size + j]].sum(axis=0) for i, j in off])
     targets = values[tuple(off.T)].astype(np.float64)
@@ -285,7 +285,7 @@ def test_rho_of_nearly_all_scores_agrees_with_that_of_all() -> None:
         values = structured(4, 30, rho=1, tau=0)
         segment = segment_of(values, 4, relation)  # type: ignore[arg-type]
         most = replay(values, get_strategy("halving", budget=everything - 1), segment).outcome.certainty
-        full = replay(values, STRATEGIES["full"], segment).outcome.certainty
+        full = replay(values, get_strategy("full"), segment).outcome.certainty
         assert most.rho == pytest.approx(full.rho, rel=0.1)  # type: ignore[arg-type]
 
 

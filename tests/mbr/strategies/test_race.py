@@ -193,8 +193,8 @@ def test_what_it_needs_and_what_makes_no_sense() -> None:
         ({"tolerance": float("nan")}, "a share from 0 to below 1"),
         ({"budget": 0}, "positive"),
         ({"budget": -1}, "positive"),
-        ({"strategy": "halving", "tolerance": 0.1}, "'race' or 'prune'"),
-        ({"strategy": "full", "tolerance": 0.1}, "'race' or 'prune'"),
+        ({"strategy": "halving", "tolerance": 0.1}, "takes budget.; a tolerance goes with strategy 'race' or 'prune'"),
+        ({"strategy": "full", "tolerance": 0.1}, "takes none.; a tolerance goes with strategy 'race' or 'prune'"),
         ({"strategy": "full", "budget": 10}, "'race', 'halving' or 'prune'"),
     ]
     for options, message in wrong:

@@ -13,7 +13,7 @@ from benchmarks.support.replay import replay, segment_of, structured, truth
 from candidates import Candidate
 from candidates.common.errors import ModelError
 from mbr import Decision, decode, rerank
-from mbr.strategies import STRATEGIES, Segment, get_strategy
+from mbr.strategies import Segment, get_strategy
 from tests.mbr.made import Better, Biased, Similar, Tables, questions
 
 pytestmark = pytest.mark.one_world
@@ -197,7 +197,7 @@ def test_short_lists_are_decided_exactly(name: str, size: int) -> None:
     utility = Tables(matrices)
     for decision, values in zip(decode(utility.lists(), utility, strategy=name), matrices.values(), strict=True):
         assert decision.ranking[0] == truth(values).argmax()
-        assert decision.passes <= STRATEGIES[name].passes(size, 0, "antisymmetric")
+        assert decision.passes <= get_strategy(name).passes(size, 0, "antisymmetric")
 
 
 @pytest.mark.parametrize("name", ["halving", "prune", "full"])
