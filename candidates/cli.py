@@ -30,8 +30,8 @@ quick start:
 def parser() -> Parser:
     p = Parser("mbr-generate", "Translate each source sentence many times: a list of candidates per line.", QUICK_START)
     g = p.add_argument_group("input and output")
-    g.add_argument("--sources", metavar="FILE", default="-", help="one source a line; - is standard input")
-    g.add_argument("-o", "--output", metavar="FILE", help="default: standard output; written whole or not at all")
+    g.add_argument("--sources", metavar="FILE", default="-", help="one source per line; - is standard input")
+    g.add_argument("-o", "--output", metavar="FILE", help="default: standard output; a file appears when complete")
     g.add_argument("--format", choices=OUTPUT_FORMATS, help="of the output (default: by its name, else jsonl)")
     g.add_argument("--nbest", type=int, metavar="N", default=100, help="candidates per source")
     g.add_argument("--seed", type=int, default=1, help="of the samples")
@@ -48,7 +48,7 @@ def parser() -> Parser:
     g.add_argument("--device", help="auto, cpu, cuda, cuda:N (default: auto)")
     g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
     g.add_argument("--convert", metavar="MODEL", help="convert a transformers folder or hub name to the folder -o")
-    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
+    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags override it")
     add_message_options(p)
     return p
 
@@ -58,7 +58,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     options = p.parse_args(with_config(p, sys.argv[1:] if argv is None else argv))
     console = Console("mbr-generate", quiet=options.quiet, log_format=options.log_format)
     if options.output == "":
-        raise UsageError("an output file needs a name")
+        raise UsageError("-o has an empty name; give the name of a file to write")
     if options.convert is not None:
         return _convert(options, console)
     if options.resume and not options.output:
@@ -75,14 +75,14 @@ def command(argv: Sequence[str] | None = None) -> int:
 
 
 def read_sources(path: str) -> Iterator[str]:
-    """Source sentences, one a line, streaming."""
+    """Source sentences, one per line, streaming."""
     from candidates.common.text import lines
 
     return (text for _, text in lines(path))
 
 
 def show_notices(generator: Generator, console: Console) -> None:
-    """Pass on what the generator has to say so far."""
+    """Show the notices of the generator so far."""
     while generator.notices:
         console.warn(generator.notices.popleft())
 
@@ -145,8 +145,8 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
 
 
 def _signature(settings: dict[str, object]) -> str:
-    known = {**settings, "version": version("mbr-decode")}
-    return "|".join(["GENERATE", *(f"{name}:{value}" for name, value in known.items())])
+    parts = {**settings, "version": version("mbr-decode")}
+    return "|".join(["GENERATE", *(f"{name}:{value}" for name, value in parts.items())])
 
 
 def _format_of(output: str | None) -> str:
@@ -161,7 +161,8 @@ def _convert(options: argparse.Namespace, console: Console) -> int:
 
     quantization = options.translator_compute_type or "int8"
     if quantization not in QUANTIZATIONS:
-        raise UsageError(f"--compute-type {quantization} is no type to convert to; expected {', '.join(QUANTIZATIONS)}")
+        expected = ", ".join(QUANTIZATIONS)
+        raise UsageError(f"--compute-type {quantization} is not a type to convert to; expected one of {expected}")
     if options.output is None:
         raise UsageError("--convert needs a folder to write (-o FOLDER)")
     convert(options.convert, Path(options.output), quantization=quantization, force=options.force)

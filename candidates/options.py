@@ -1,24 +1,20 @@
 """Command-line options of generation, the same on mbr-generate and on mbr-decode.
 
-On mbr-decode `--model`, `--backend` and a few others speak of the utility, so the translation model's carry the word
-`translator`; mbr-generate takes both spellings.
+On mbr-decode `--model`, `--backend` and a few others belong to the utility, so the translation model's carry the word
+`translator`; mbr-generate takes both spellings. Options of a plug-in back-end are `--translator-option KEY=VALUE`.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
+from candidates.backends.base import BACKENDS, Generator
+from candidates.backends.models import guess_backend
 from candidates.common.errors import UsageError
-from candidates.generation import (
-    BACKENDS,
-    DEFAULT_MODEL,
-    METHODS,
-    Generator,
-    Method,
-    Settings,
-    guess_backend,
-    open_generator,
-)
+from candidates.generation import DEFAULT_MODEL, backend_class, backend_options, open_generator
+from candidates.settings import METHODS, Method, Settings, flag
 
 _SETTINGS = (
     "beam_size",
@@ -34,12 +30,19 @@ _SERVER = ("server_model", "prompt", "concurrency", "retries", "timeout")
 
 
 def add_generation_options(parser: argparse.ArgumentParser, *, short_names: bool) -> None:
-    """Add the options; with `short_names` also those that mbr-decode has given to its utility."""
+    """Add the options; with `short_names` also without the word `translator`, where mbr-decode has another use."""
 
+    from_text = "" if short_names else " (text in)"
+    _add_model_options(parser.add_argument_group(f"translation model{from_text}"), short_names)
+    _add_search_options(parser.add_argument_group(f"search or sampling{from_text}"))
+    server = "server (back-end openai; the key is taken from OPENAI_API_KEY)"
+    _add_server_options(parser.add_argument_group(server))
+
+
+def _add_model_options(g: argparse._ArgumentGroup, short_names: bool) -> None:
     def names(name: str) -> list[str]:
         return [f"--{name}", f"--translator-{name}"] if short_names else [f"--translator-{name}"]
 
-    g = parser.add_argument_group("translation model" if short_names else "translation model (text in)")
     g.add_argument(
         *(["--model", "--translator"] if short_names else ["--translator"]),
         dest="translator",
@@ -47,7 +50,14 @@ def add_generation_options(parser: argparse.ArgumentParser, *, short_names: bool
         help="CTranslate2 folder, transformers folder or hub name, server address, or a bundled model (default: en-de)",
     )
     g.add_argument(
-        *names("backend"), dest="translator_backend", choices=BACKENDS, help="default: what the model calls for"
+        *names("backend"), dest="translator_backend", choices=BACKENDS, help="default: chosen by the model's name"
+    )
+    g.add_argument(
+        *names("option"),
+        dest="translator_option",
+        action="append",
+        metavar="KEY=VALUE",
+        help="an option of the back-end, the value as in YAML; repeatable",
     )
     g.add_argument("--src-lang", metavar="CODE", help="source language, as the model spells it (eng_Latn, en)")
     g.add_argument("--tgt-lang", metavar="CODE", help="target language, as the model spells it (deu_Latn, de)")
@@ -59,43 +69,50 @@ def add_generation_options(parser: argparse.ArgumentParser, *, short_names: bool
         dest="translator_batch_tokens",
         type=int,
         metavar="N",
-        help="ct2 beams: source tokens times beam size in a batch (default: 8192)",
+        help="ct2 beams: source tokens times beam size per batch (default: 8192)",
     )
 
-    g = parser.add_argument_group("search or sampling" if short_names else "search or sampling (text in)")
+
+def _add_search_options(g: argparse._ArgumentGroup) -> None:
     g.add_argument(
         "--method", choices=METHODS, help="n-best beam, sampling, epsilon sampling (default: beam; a server: sample)"
     )
     g.add_argument("--beam-size", type=int, metavar="N", help="beam: default as large as --nbest, at least 5")
-    g.add_argument("--patience", type=float, metavar="X", help="beam: go on until beam size times X have ended")
+    g.add_argument(
+        "--patience", type=float, metavar="X", help="beam: search until beam size times X hypotheses have ended"
+    )
     g.add_argument("--length-penalty", type=float, metavar="X", help="beam: exponent of the length (default: 1)")
     g.add_argument("--temperature", type=float, metavar="T", help="sample, epsilon (default: 1)")
-    g.add_argument("--top-k", type=int, metavar="K", help="sample: from the K likeliest tokens (default: all)")
+    g.add_argument("--top-k", type=int, metavar="K", help="sample: only the K most likely tokens (default: all)")
     g.add_argument(
-        "--top-p", type=float, metavar="P", help="sample: from the likeliest tokens that hold P (default: 1)"
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="sample: only the most likely tokens that sum to P (default: 1)",
     )
     g.add_argument("--epsilon", type=float, metavar="E", help="epsilon: no token less likely than E (default: 0.02)")
-    g.add_argument("--max-length", type=int, metavar="N", help="tokens of a candidate (default: 256)")
-    g.add_argument("--split-sentences", action="store_true", help="translate sentence by sentence, and join")
+    g.add_argument("--max-length", type=int, metavar="N", help="tokens per candidate (default: 256)")
+    g.add_argument("--split-sentences", action="store_true", help="translate sentence by sentence, then join")
 
-    g = parser.add_argument_group("server (back-end openai; the key is taken from OPENAI_API_KEY)")
-    g.add_argument("--server-model", metavar="NAME", help="the model's name at the server (default: its only one)")
+
+def _add_server_options(g: argparse._ArgumentGroup) -> None:
+    g.add_argument("--server-model", metavar="NAME", help="the model's name on the server (default: its only model)")
     g.add_argument("--prompt", metavar="TEXT", help="with {source}, {src_lang}, {tgt_lang}; @FILE reads a file")
-    g.add_argument("--concurrency", type=int, metavar="N", help="requests at once (default: 8)")
-    g.add_argument("--retries", type=int, metavar="N", help="of a failed request (default: 5)")
-    g.add_argument("--timeout", type=float, metavar="SECONDS", help="of a request (default: 120)")
+    g.add_argument("--concurrency", type=int, metavar="N", help="concurrent requests (default: 8)")
+    g.add_argument("--retries", type=int, metavar="N", help="retries of a failed request (default: 5)")
+    g.add_argument("--timeout", type=float, metavar="SECONDS", help="time limit per request (default: 120)")
 
 
 def given_options(options: argparse.Namespace) -> list[str]:
     """The generation options that were given, as they are spelled on mbr-decode."""
-    model = ("translator", "translator_backend", "translator_compute_type", "translator_batch_tokens")
+    model = tuple(f"translator{name}" for name in ("", "_backend", "_option", "_compute_type", "_batch_tokens"))
     names = (*model, "src_lang", "tgt_lang", "method", *_SETTINGS, "split_sentences", *_SERVER)
-    return [f"--{name.replace('_', '-')}" for name in names if getattr(options, name) not in (None, False)]
+    return [flag(name) for name in names if getattr(options, name) not in (None, False)]
 
 
 def method_of(options: argparse.Namespace) -> Method:
-    """The method asked for, or the back-end's usual one: a server can only sample."""
-    method: Method = options.method or ("sample" if _backend_of(options) == "openai" else "beam")
+    """The method of --method, or the back-end's default: a server can only sample."""
+    method: Method = options.method or backend_class(_backend_of(options)).default_method
     return method
 
 
@@ -117,12 +134,42 @@ def generator_of(options: argparse.Namespace) -> Generator:
     """The generator that the options describe."""
     for name in ("threads", "translator_batch_tokens", "concurrency"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name)} is not a positive number")
-    given = {name: getattr(options, name) for name in ("src_lang", "tgt_lang", *_SERVER)}
-    given |= {"compute_type": options.translator_compute_type, "batch_tokens": options.translator_batch_tokens}
-    given["split_sentences"] = options.split_sentences or None
+            raise UsageError(f"{flag(name)} {getattr(options, name)} is out of range; expected a positive number")
     backend = _backend_of(options)
-    if backend != "openai":  # on mbr-decode these two may be meant for the utility alone
-        device = (options.device or "auto").split(",")[0]
-        given |= {"device": "cpu" if (backend, device) == ("ct2", "mps") else device, "threads": options.threads}
-    return open_generator(settings_of(options), model=options.translator, backend=options.translator_backend, **given)
+    taken = backend_options(backend)
+    values = {name: getattr(options, name) for name in ("src_lang", "tgt_lang", *_SERVER)}
+    values |= {"compute_type": options.translator_compute_type, "batch_tokens": options.translator_batch_tokens}
+    values["split_sentences"] = options.split_sentences or None
+    # On mbr-decode these two may be meant for the utility alone.
+    device = (options.device or "auto").split(",")[0]
+    shared = {"device": "cpu" if (backend, device) == ("ct2", "mps") else device, "threads": options.threads}
+    values |= {name: value for name, value in shared.items() if name in taken}
+    own = _own_options(options.translator_option or ())
+    for name in own:
+        if name not in taken:
+            expected = ", ".join(taken) or "none"
+            raise UsageError(f"the back-end {backend} has no option {name!r}; expected one of its own: {expected}")
+    return open_generator(settings_of(options), model=options.translator, backend=backend, **values | own)
+
+
+def _own_options(words: Sequence[str]) -> dict[str, Any]:
+    """The options of --translator-option, their values read as YAML scalars."""
+    import yaml
+
+    options: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        name = name.strip().replace("-", "_")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            value = [text]
+        if not equals or not name.isidentifier() or isinstance(value, (list, dict)):
+            raise UsageError(
+                f"--translator-option {word!r:.80} is not KEY=VALUE with one text, number, true or false as value; "
+                "write it so, a text with special characters in quotes: key='\"a: b\"'"
+            )
+        if name in options:
+            raise UsageError(f"--translator-option {name} was given twice; give it once")
+        options[name] = value if value is None or isinstance(value, (str, int, float)) else text
+    return options

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from candidates.backends.models import BUNDLED
 from candidates.common.text import atomic_output
-from candidates.generation import BUNDLED, Settings, open_generator
+from candidates.generation import Settings, open_generator
 from candidates.lists import CandidateList
 from candidates.training.split import Part, read_pairs
 

@@ -1,7 +1,7 @@
 """transformers checkpoint in, CTranslate2 folder out, with everything a generator needs beside the weights.
 
 CTranslate2's converter writes weights and vocabulary. We add the tokenizer, saved by transformers itself so that it
-loads without the model's configuration, and what CTranslate2 does not record: how many positions the model knows.
+loads without the model's configuration, and the number of positions, which CTranslate2 does not record.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from candidates.backends.ct2 import SIDECAR
+from candidates.backends.ct2_model import SIDECAR
+from candidates.backends.hf_model import model_positions
 from candidates.backends.tokens import all_tokens, load_transformers_tokenizer
 from candidates.common.errors import ModelError, UsageError
 from candidates.common.text import disk_errors
@@ -43,18 +44,18 @@ def convert(model: str, folder: Path, *, quantization: str = "int8", force: bool
                 f"{model}: cannot be converted: {exc}. Expected a sequence-to-sequence model of transformers that "
                 "CTranslate2 knows; others run with --backend hf"
             ) from exc
-        known = {"model": model, "family": config.model_type, "positions": _positions(config)}
-        (partial / SIDECAR).write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+        sidecar = {"model": model, "family": config.model_type, "positions": model_positions(config)}
+        (partial / SIDECAR).write_text(json.dumps(sidecar, indent=2) + "\n", encoding="utf-8")
         if folder.exists():
             shutil.rmtree(folder)
         partial.rename(folder)
 
 
 def _converter(model: str) -> Any:
-    """CTranslate2's converter, with two of its misunderstandings of transformers repaired.
+    """CTranslate2's converter, with two mistakes about transformers corrected.
 
-    transformers 5 calls every T5 tied and says elsewhere whether the decoder's output is scaled; the converter of
-    CTranslate2 4.8 scales all of them, which makes nonsense of MADLAD. And it looks for M2M100's language tokens
+    transformers 5 declares every T5 as tied and has another setting for the scaling of the decoder's output; the
+    converter of CTranslate2 4.8 scales all of them, which breaks MADLAD. And it looks for M2M100's language tokens
     where only some versions of its tokenizer list them.
     """
     from ctranslate2.converters import TransformersConverter
@@ -75,9 +76,3 @@ def _converter(model: str) -> Any:
             return tokenizer
 
     return Repaired(model)
-
-
-def _positions(config: object) -> int | None:
-    """How many tokens the model has positions for; None where positions are relative (T5)."""
-    known = getattr(config, "max_position_embeddings", None)
-    return int(known) if known and getattr(config, "model_type", "") not in ("t5", "mt5", "umt5") else None

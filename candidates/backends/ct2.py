@@ -10,44 +10,49 @@ thread each, since results may differ in the last digit between numbers of threa
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from candidates.backends import epsilon
+from candidates.backends.base import Generator
+from candidates.backends.ct2_model import (
+    check_compute_type,
+    ct2_device,
+    ct2_error,
+    ct2_folder,
+    known_positions,
+    load_translator,
+    position_limit,
+    weights_digest,
+    worker_count,
+)
 from candidates.backends.sentences import join_candidates, split_sentences
-from candidates.backends.tokens import open_tokenizer, read_json, read_vocabulary
-from candidates.common.errors import MbrError, ModelError, ResourceError, UsageError
+from candidates.backends.tokens import open_tokenizer, read_vocabulary, spelled_languages
+from candidates.common.errors import MbrError, UsageError
 from candidates.formats import Record
-from candidates.generation import DEFAULT_EPSILON, Generator, Settings, blank, model_folder
-from candidates.lists import Candidate, CandidateList, check_text
+from candidates.lists import Candidate, check_text
+from candidates.settings import DEFAULT_EPSILON, Settings
 
-SIDECAR = "mbr-generate.json"
 CHUNK = 16
-COMPUTE_TYPES = ("default", "auto", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16",
-                 "bfloat16", "float32")  # fmt: skip
 
 _ROWS = 128  # samples drawn in one call; fixed, since it decides which random number goes where
 _LOOK_AHEAD = 16  # greedy steps that an epsilon call takes beyond its prefix
-_LOGITS = 2**25  # numbers that an epsilon call may return, about
+_LOGITS = 2**25  # about how many numbers an epsilon call may return
 _NEVER = -1e30
-_NO_POSITION = re.compile(r"No position encodings are defined for positions >= (\d+)")
 _seeding = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What is translated at once: a source, or a sentence of one."""
+    """A source, or one sentence of it: what is translated in one piece."""
 
     tokens: list[str]
     id: int
@@ -72,16 +77,15 @@ class Ct2Generator(Generator):
         split_sentences: bool = False,
     ) -> None:
         super().__init__()
-        if compute_type not in COMPUTE_TYPES:
-            raise UsageError(f"--compute-type {compute_type} is unknown; expected one of {', '.join(COMPUTE_TYPES)}")
+        check_compute_type(compute_type)
         self.settings = settings
-        self._folder = _ct2_folder(model)
+        self._folder = ct2_folder(model)
         self._tokenizer = open_tokenizer(self._folder, src_lang, tgt_lang)
         self._prefix = list(self._tokenizer.languages.target_tokens)
-        self._positions: int | None = read_json(self._folder / SIDECAR).get("positions")
-        self._device, self._device_index = _device(device)
+        self._positions = known_positions(self._folder)
+        self._device = ct2_device(device)
         self._compute_type = compute_type
-        self._workers = (threads or _cores()) if self._device != "cuda" else 1
+        self._workers = worker_count(self._device[0], threads)
         self._batch_tokens = batch_tokens
         self._split = split_sentences
         self._languages = (src_lang, tgt_lang)
@@ -90,19 +94,24 @@ class Ct2Generator(Generator):
             self._ids = {token: id for id, token in enumerate(self._vocabulary)}
         self._closing = threading.Event()
         self._translator = self._load(self._workers)
+        self._computed_as: str = self._translator.compute_type
         self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="ct2")
 
     def described(self) -> dict[str, Any]:
-        known = {
-            "model": f"{self._folder.name}@{_digest(self._folder)}",
+        settings = {
+            "model": f"{self._folder.name}@{self._digest}",
             **super().described(),
-            "compute": self._translator.compute_type,
+            "compute": self._computed_as,
             "split": self._split or None,
-            "languages": ">".join(name or "" for name in self._languages) if any(self._languages) else None,
+            "languages": spelled_languages(*self._languages),
         }
         if self.settings.method == "beam":
-            known["batch-tokens"] = self._batch_tokens  # int8 beams differ a little between batches
-        return {name: value for name, value in known.items() if value is not None}
+            settings["batch-tokens"] = self._batch_tokens  # int8 beams differ a little between batches
+        return {name: value for name, value in settings.items() if value is not None}
+
+    @cached_property
+    def _digest(self) -> str:
+        return weights_digest(self._folder)
 
     def close(self) -> None:
         self._closing.set()  # a chunk under way may have minutes to go
@@ -123,28 +132,24 @@ class Ct2Generator(Generator):
             while waiting:
                 yield from _wanted(*waiting.popleft(), skip)
         except CancelledError as exc:
-            raise UsageError("the generator was closed while candidates were still on their way") from exc
+            raise UsageError("the generator was closed while candidates were being made; keep it open") from exc
         finally:
             for _, future in waiting:
                 future.cancel()
 
     def _translate(self, start: int, sources: list[str]) -> list[Record]:
-        """The candidate lists of one chunk. A limit that the model's folder does not tell is learnt from the error."""
-        known = self._positions
+        """The candidate lists of one chunk. A limit of positions that the folder does not record is in the error."""
+        positions = self._positions
         try:
             return self._lists(start, sources)
         except MbrError:
             raise
-        except ValueError as exc:
-            raise UsageError(f"{self._folder}: CTranslate2 refuses a setting: {exc}") from exc
-        except RuntimeError as exc:
-            limit = _NO_POSITION.search(str(exc))
-            if limit and known != int(limit[1]):
-                self._positions = int(limit[1])
+        except (ValueError, RuntimeError) as exc:
+            limit = position_limit(exc)
+            if limit is not None and limit != positions:
+                self._positions = limit
                 return self._translate(start, sources)
-            if "out of memory" in str(exc).lower():
-                raise ResourceError(f"out of memory while translating: {exc}; lower --batch-tokens or --nbest") from exc
-            raise ModelError(f"{self._folder}: CTranslate2 failed: {exc}") from exc
+            raise ct2_error(self._folder, exc, "lower --batch-tokens or --nbest") from exc
 
     def _lists(self, start: int, sources: list[str]) -> list[Record]:
         units = [unit for id, source in enumerate(sources, start) for unit in self._units(source, id)]
@@ -152,14 +157,13 @@ class Ct2Generator(Generator):
         lists: dict[int, list[list[Candidate]]] = {}
         for unit, candidates in zip(units, method(start, units) if units else [], strict=True):
             lists.setdefault(unit.id, []).append(candidates)
-        nbest = self.settings.nbest
         return [
-            CandidateList.of(source, join_candidates(lists[id]), id=id) if id in lists else blank(source, id, nbest)
+            self.listed(source, join_candidates(lists[id]), id) if id in lists else self.blank(source, id)
             for id, source in enumerate(sources, start)
         ]
 
     def _units(self, source: str, id: int) -> list[Unit]:
-        """What there is to translate in a source: nothing in a blank one, or in one of invisible characters."""
+        """The parts of a source to translate: none in a blank one, or in one of invisible characters."""
         check_text(source, f"segment {id}")
         encode, end = self._tokenizer.encode, self._tokenizer.end
         parts = [(part, encode(part)) for part in (split_sentences(source) if self._split else [source])]
@@ -174,7 +178,7 @@ class Ct2Generator(Generator):
         return {
             "max_decoding_length": min(length, self._positions or length),
             "min_decoding_length": 0,  # the default takes the end's share from the first step's probabilities
-            "max_input_length": 0,  # the default cuts without a word; `fitted` has cut with one
+            "max_input_length": 0,  # the default cuts silently; `fitted` has cut with a notice
             "return_scores": True,
             "return_end_token": True,
         }
@@ -256,22 +260,22 @@ class Ct2Generator(Generator):
         return lists
 
     def _paths(self, source: list[str], prefixes: list[epsilon.Prefix]) -> list[epsilon.Path]:
-        """Greedy continuations with their logits. Calls have the same make-up for the same source, always."""
+        """Greedy continuations with their logits. The batches of a source are always the same."""
         longest = max(map(len, prefixes)) + len(self._prefix) + _LOOK_AHEAD
         rows = max(1, _LOGITS // (len(self._vocabulary) * longest))
         paths = []
         for begin in range(0, len(prefixes), rows):
             self._stop_if_closing()
             part = prefixes[begin : begin + rows]
-            known = [self._prefix + [self._vocabulary[id] for id in prefix] for prefix in part]
+            prefixed = [self._prefix + [self._vocabulary[id] for id in prefix] for prefix in part]
             results = self._translator.translate_batch(
                 [source] * len(part),
-                target_prefix=known,
+                target_prefix=prefixed,
                 beam_size=1,
                 return_logits_vocab=True,
                 **self._options(max_length=longest),
             )
-            for prefix, result in zip(known, results, strict=True):
+            for prefix, result in zip(prefixed, results, strict=True):
                 tokens = [self._ids[token] for token in result.hypotheses[0][len(prefix) :]]
                 logits = result.logits[0][len(prefix) : len(prefix) + len(tokens)]
                 paths.append(epsilon.Path(tokens, np.stack([_numpy(row) for row in logits])))
@@ -291,58 +295,11 @@ class Ct2Generator(Generator):
         ]
 
     def _load(self, workers: int) -> Any:
-        import ctranslate2
-
-        try:
-            return ctranslate2.Translator(
-                str(self._folder),
-                device=self._device,
-                device_index=self._device_index,
-                compute_type=self._compute_type,
-                inter_threads=workers,
-                intra_threads=1,
-            )
-        except (RuntimeError, ValueError) as exc:
-            raise ModelError(f"{self._folder}: CTranslate2 cannot load it: {exc}") from exc
+        return load_translator(self._folder, self._device, self._compute_type, workers)
 
 
 def _wanted(start: int, future: Future[list[Record]], skip: int) -> list[Record]:
     return future.result()[max(0, skip - start) :]
-
-
-def _ct2_folder(model: str) -> Path:
-    folder = model_folder(model)
-    if folder is None or not (folder / "model.bin").is_file():
-        raise ModelError(
-            f"{model}: not a CTranslate2 folder (no model.bin); convert a transformers model with "
-            f"mbr-generate --convert {model} -o FOLDER, or run it as it is with --backend hf"
-        )
-    return folder
-
-
-def _device(name: str) -> tuple[str, int]:
-    """CTranslate2 wants the number of a device apart."""
-    kind, _, index = name.partition(":")
-    if kind not in ("auto", "cpu", "cuda") or not (index.isdigit() or not index):
-        raise UsageError(f"device {name!r} is unknown to CTranslate2; expected auto, cpu, cuda or cuda:N")
-    if kind == "auto":
-        import ctranslate2
-
-        kind = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
-    return kind, int(index or 0)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _digest(folder: Path) -> str:
-    """Eight letters that change when the weights do."""
-    digest = hashlib.blake2b(digest_size=4)
-    with (folder / "model.bin").open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _numpy(row: Any) -> Any:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
+from candidates.backends.base import Generator
+from candidates.backends.hf_model import check_dtype, load_model, model_positions, revision, torch_device
 from candidates.backends.sentences import join_candidates, split_sentences
-from candidates.backends.tokens import load_transformers_tokenizer, transformers_tokenizer
+from candidates.backends.tokens import load_transformers_tokenizer, spelled_languages, transformers_tokenizer
 from candidates.common.errors import ModelError, ResourceError, UsageError
 from candidates.formats import Record
-from candidates.generation import DEFAULT_EPSILON, Generator, Settings, blank, bundled_models
-from candidates.lists import Candidate, CandidateList, check_text
-
-DTYPES = ("float32", "float16", "bfloat16")
+from candidates.lists import Candidate, check_text
+from candidates.settings import DEFAULT_EPSILON, Settings
 
 
 class HfGenerator(Generator):
@@ -44,8 +43,7 @@ class HfGenerator(Generator):
         super().__init__()
         if settings.patience is not None:
             raise UsageError("--patience goes with the back-end ct2; transformers has no such setting")
-        if compute_type not in DTYPES:
-            raise UsageError(f"--compute-type {compute_type} is unknown to hf; expected one of {', '.join(DTYPES)}")
+        check_dtype(compute_type)
         self.settings = settings
         self._name = model
         self._split = split_sentences
@@ -55,22 +53,21 @@ class HfGenerator(Generator):
         self._tokenizer = transformers_tokenizer(inner, src_lang, tgt_lang)
         self._ids = inner.convert_tokens_to_ids
         self._pieces = inner.convert_ids_to_tokens
-        self._device = _torch_device(device)
+        self._device = torch_device(device)
         if threads is not None:
             torch.set_num_threads(threads)
-        self._model = _load(model, getattr(torch, compute_type), self._device)
-        config = self._model.config
-        self._positions = None if hasattr(config, "relative_attention_num_buckets") else _positions(config)
+        self._model = load_model(model, compute_type, self._device)
+        self._positions = model_positions(self._model.config)
 
     def described(self) -> dict[str, Any]:
-        known = {
-            "model": f"{self._name}@{getattr(self._model.config, '_commit_hash', None) or 'local'}",
+        settings = {
+            "model": f"{self._name}@{revision(self._model)}",
             **super().described(),
             "compute": self._dtype,
             "split": self._split or None,
-            "languages": ">".join(name or "" for name in self._languages) if any(self._languages) else None,
+            "languages": spelled_languages(*self._languages),
         }
-        return {name: value for name, value in known.items() if value is not None}
+        return {name: value for name, value in settings.items() if value is not None}
 
     def generate(self, sources: Iterable[str], *, skip: int = 0) -> Iterator[Record]:
         for id, source in enumerate(sources):
@@ -78,9 +75,9 @@ class HfGenerator(Generator):
                 continue
             check_text(source, f"segment {id}")
             if self._tokenizer.is_blank(source, self._tokenizer.encode(source)):
-                yield blank(source, id, self.settings.nbest)
+                yield self.blank(source, id)
             else:
-                yield CandidateList.of(source, self._candidates(source, id), id=id)
+                yield self.listed(source, self._candidates(source, id), id)
 
     def _candidates(self, source: str, id: int) -> list[Candidate]:
         import torch
@@ -114,23 +111,24 @@ class HfGenerator(Generator):
     def _options(self) -> dict[str, Any]:
         settings = self.settings
         prefix = self._tokenizer.languages.target_tokens
-        known: dict[str, Any] = {
+        options: dict[str, Any] = {
             "num_return_sequences": settings.nbest,
             "max_new_tokens": min(settings.max_length + len(prefix), self._positions or 10**9),
-            "forced_eos_token_id": None,  # some models end what they cut off, which would hide that they did
+            "forced_eos_token_id": None,  # some models end what they cut off, which would hide the cut
         }
         if prefix:
-            known["forced_bos_token_id"] = self._ids(prefix[0])
+            options["forced_bos_token_id"] = self._ids(prefix[0])
         if settings.method == "beam":
             penalty = 1.0 if settings.length_penalty is None else settings.length_penalty
-            known |= {"do_sample": False, "num_beams": settings.beams, "length_penalty": penalty}
-            return known | {"early_stopping": True}  # as many ended hypotheses as beams end it, as in CTranslate2
-        # transformers keeps the top 50 unless told otherwise.
-        known |= {"do_sample": True, "num_beams": 1, "temperature": settings.temperature or 1.0}
-        known |= {"top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
+            options |= {"do_sample": False, "num_beams": settings.beams, "length_penalty": penalty}
+            # As in CTranslate2: the search ends when as many hypotheses as beams have ended.
+            return options | {"early_stopping": True}
+        # transformers keeps the top 50 unless top_k says otherwise.
+        options |= {"do_sample": True, "num_beams": 1, "temperature": settings.temperature or 1.0}
+        options |= {"top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
         if settings.method == "epsilon":
-            known["epsilon_cutoff"] = settings.epsilon or DEFAULT_EPSILON
-        return known
+            options["epsilon_cutoff"] = settings.epsilon or DEFAULT_EPSILON
+        return options
 
     def _scores(self, source: Any, sequences: Any) -> tuple[list[float], list[bool]]:
         """Log-probability of each hypothesis up to and with its end token; and whether it has one."""
@@ -152,35 +150,3 @@ class HfGenerator(Generator):
             chosen = logits.float().log_softmax(-1).gather(2, target[begin : begin + 16, :, None])[:, :, 0]
             logprobs += chosen.masked_fill(~counted[begin : begin + 16], 0).sum(1).tolist()
         return logprobs, ended.any(1).tolist()
-
-
-def _load(model: str, dtype: Any, device: str) -> Any:
-    import transformers
-
-    transformers.logging.set_verbosity_error()
-    with suppress(AttributeError):
-        transformers.logging.disable_progress_bar()
-    try:
-        network = transformers.AutoModelForSeq2SeqLM.from_pretrained(model, torch_dtype=dtype)
-    except (OSError, ValueError, RuntimeError, KeyError) as exc:
-        raise ModelError(
-            f"{model}: transformers cannot load it as a translation model: {exc}. Expected a folder or a hub name of "
-            f"a sequence-to-sequence model, or a bundled model ({', '.join(bundled_models())})"
-        ) from exc
-    try:
-        return network.to(device).eval()
-    except (RuntimeError, AssertionError) as exc:
-        raise UsageError(f"device {device!r} cannot be used: {exc}") from exc
-
-
-def _positions(config: Any) -> int | None:
-    known = getattr(config, "max_position_embeddings", None)
-    return int(known) if known else None
-
-
-def _torch_device(name: str) -> str:
-    import torch
-
-    if name != "auto":
-        return name
-    return "cuda" if torch.cuda.is_available() else "cpu"

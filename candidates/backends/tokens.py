@@ -1,9 +1,9 @@
 """Text to a translation model's tokens and back, language tokens included.
 
-A CTranslate2 folder speaks in tokens, and where its tokenizer lies depends on who converted it: transformers' files,
-Marian's pair of sentencepiece models, or one shared model. Multilingual models name languages in four ways, told
-apart by their vocabulary: `deu_Latn` (NLLB, mBART) and `__de__` (M2M100) begin the target, `<2de>` (MADLAD) and
-`>>deu<<` (OPUS) begin the source. T5 wants a sentence in front: "translate English to German: ".
+A CTranslate2 folder reads and writes tokens; the files of its tokenizer depend on the converter: transformers' files,
+Marian's pair of sentencepiece models, or one shared model. Multilingual models name languages in four ways,
+distinguished by their vocabulary: `deu_Latn` (NLLB, mBART) and `__de__` (M2M100) begin the target, `<2de>` (MADLAD) and
+`>>deu<<` (OPUS) begin the source. T5 reads an instruction first: "translate English to German: ".
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from candidates.common.errors import ModelError, UsageError
 
 _SHARED_MODELS = ("sentencepiece.model", "sentencepiece.bpe.model", "spiece.model", "spm.model", "source.spm")
 _LANGUAGE_TOKEN = re.compile(r"__[a-z]{2,3}__|[a-z]{3}_[A-Z][a-z]{3}|[a-z]{2}_[A-Z]{2}|<2[a-zA-Z_]+>|>>\w+<<")
 _T5_LANGUAGES = {"en": "English", "de": "German", "fr": "French", "ro": "Romanian"}
+Token = TypeVar("Token", str, int)
 _SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})
 
 
 @dataclass(frozen=True)
 class Languages:
-    """What a model must be told about the languages: in front of the source, and as the target's first tokens."""
+    """How a model is given the languages: in front of the source, and as the target's first tokens."""
 
     source_text: str = ""
     source_tokens: tuple[str, ...] = ()
@@ -35,9 +36,13 @@ class Languages:
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """Source text to tokens, target tokens to text."""
+    """Source text to tokens, target tokens to text and back.
+
+    `encode` returns all tokens that the encoder reads; `encode_target` neither language tokens nor the end token.
+    """
 
     encode: Callable[[str], list[str]]
+    encode_target: Callable[[str], list[str]]
     _decode: Callable[[list[str]], str]
     end: str = "</s>"
     languages: Languages = field(default_factory=Languages)
@@ -68,7 +73,7 @@ def open_tokenizer(folder: Path, src_lang: str | None = None, tgt_lang: str | No
 
 
 def load_transformers_tokenizer(folder: Path | str) -> Any:
-    """transformers' own loader, its failures told apart from ours."""
+    """transformers' own loader; a failure is a ModelError."""
     from transformers import AutoTokenizer
 
     try:
@@ -86,11 +91,15 @@ def transformers_tokenizer(tokenizer: Any, src_lang: str | None, tgt_lang: str |
         languages = Languages(source_text=_t5_prefix(src_lang, tgt_lang))
     else:
         languages = find_languages(tokens, src_lang, tgt_lang)
-    if languages.target_tokens and src_lang is not None:
-        tokenizer.src_lang = src_lang.strip("_")
+    if languages.target_tokens and src_lang is not None and tgt_lang is not None:
+        tokenizer.src_lang, tokenizer.tgt_lang = src_lang.strip("_"), tgt_lang.strip("_")
 
     def encode(text: str) -> list[str]:
         tokens: list[str] = tokenizer.convert_ids_to_tokens(tokenizer(languages.source_text + text).input_ids)
+        return tokens
+
+    def encode_target(text: str) -> list[str]:
+        tokens: list[str] = tokenizer.convert_ids_to_tokens(target_ids(tokenizer, text))
         return tokens
 
     def decode(tokens: list[str]) -> str:
@@ -98,7 +107,13 @@ def transformers_tokenizer(tokenizer: Any, src_lang: str | None, tgt_lang: str |
         text: str = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.strip()
 
-    return Tokenizer(encode, decode, tokenizer.eos_token or "</s>", languages)
+    return Tokenizer(encode, encode_target, decode, tokenizer.eos_token or "</s>", languages)
+
+
+def target_ids(tokenizer: Any, text: str) -> list[int]:
+    """The ids of a target text in a transformers tokenizer, without language and end tokens."""
+    ids: list[int] = tokenizer(text_target=text, add_special_tokens=False).input_ids
+    return ids
 
 
 def all_tokens(tokenizer: Any) -> dict[str, int]:
@@ -127,15 +142,19 @@ def _sentencepiece_tokenizer(folder: Path, model: Path, src_lang: str | None, tg
         pieces: list[str] = source.encode(text, out_type=str)
         return [*languages.source_tokens, *pieces, *after]
 
+    def encode_target(text: str) -> list[str]:
+        pieces: list[str] = target.encode(text, out_type=str)
+        return pieces
+
     def decode(tokens: list[str]) -> str:
         text: str = target.decode(tokens)
         return text
 
-    return Tokenizer(encode, decode, end, languages)
+    return Tokenizer(encode, encode_target, decode, end, languages)
 
 
 def find_languages(vocabulary: dict[str, Any], src_lang: str | None, tgt_lang: str | None) -> Languages:
-    """How this vocabulary says from which language to which; nothing where it knows no languages."""
+    """How this vocabulary names the two languages; empty where it has no language tokens."""
     known = [token for token in vocabulary if _LANGUAGE_TOKEN.fullmatch(token)]
     if not known:
         if src_lang is not None or tgt_lang is not None:
@@ -150,6 +169,19 @@ def find_languages(vocabulary: dict[str, Any], src_lang: str | None, tgt_lang: s
     if src_lang is None:
         raise UsageError(f"this model translates from several languages; give --src-lang, such as {_examples(known)}")
     return Languages(source_tokens=(_language(src_lang, known),), target_tokens=(target,))
+
+
+def spelled_languages(src_lang: str | None, tgt_lang: str | None) -> str | None:
+    """Both languages as signatures have them, `en>de`; None where none was given."""
+    return f"{src_lang or ''}>{tgt_lang or ''}" if src_lang or tgt_lang else None
+
+
+def fit(tokens: list[Token], end: Token, positions: int | None) -> list[Token]:
+    """The tokens of a text, cut where the model has fewer positions; an end token stays at the end."""
+    if positions is None or len(tokens) < positions:
+        return tokens
+    last = tokens[-1:] if tokens[-1] == end else []
+    return tokens[: positions - 2 - len(last)] + last
 
 
 def read_vocabulary(folder: Path, side: str = "target") -> list[str]:
@@ -194,6 +226,6 @@ def _t5_prefix(src_lang: str | None, tgt_lang: str | None) -> str:
     if src_lang is None and tgt_lang is None:
         return ""  # fine-tuned for one pair
     if src_lang is None or tgt_lang is None:
-        raise UsageError("T5 is told both languages or neither; give --src-lang and --tgt-lang")
+        raise UsageError("T5 takes both languages or neither; give --src-lang and --tgt-lang, or leave both out")
     source, target = (_T5_LANGUAGES.get(name, name) for name in (src_lang, tgt_lang))
     return f"translate {source} to {target}: "

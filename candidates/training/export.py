@@ -10,7 +10,7 @@ from typing import Any
 import sentencepiece
 import torch
 
-from candidates.backends.ct2 import SIDECAR
+from candidates.backends.ct2_model import SIDECAR
 from candidates.training.network import Attention, Layer, Translator
 
 

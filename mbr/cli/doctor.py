@@ -61,7 +61,8 @@ def _section(title: str, rows: list[tuple[str, str]]) -> None:
 
 
 def _translators(problems: list[str]) -> list[tuple[str, str]]:
-    from candidates.generation import BUNDLED, DEFAULT_MODEL, bundled_models
+    from candidates.backends.models import BUNDLED, bundled_models
+    from candidates.generation import DEFAULT_MODEL
 
     if DEFAULT_MODEL not in bundled_models():
         problems.append(f"{BUNDLED / DEFAULT_MODEL} is missing or incomplete; install mbr-decode again")

@@ -1,0 +1,95 @@
+"""What every back-end has in common: the base class of generators, and the table of their names.
+
+A generator turns a stream of source sentences into a stream of candidate lists, in order. The candidates of a source
+follow from the settings, the seed, and the sources with their places in the input; never from the number of threads
+or from where an interrupted run was resumed. A back-end of one's own is a subclass, registered as an entry point of
+the group `mbr_decode.backends` (docs/plug-ins.md).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+from candidates.backends.tokens import fit
+from candidates.common.closing import Closing
+from candidates.common.plugins import LazyTable
+from candidates.formats import Record
+from candidates.lists import Candidate, CandidateList, Origin
+from candidates.settings import Method, Settings
+
+BACKENDS = LazyTable(
+    "back-end",
+    {
+        "ct2": "candidates.backends.ct2:Ct2Generator",
+        "hf": "candidates.backends.hf:HfGenerator",
+        "openai": "candidates.backends.openai.generator:ServerGenerator",
+    },
+    group="mbr_decode.backends",
+)
+
+
+class Generator(Closing):
+    """Base of the back-ends: sources in, candidate lists out, in order. Use it with `with`.
+
+    A subclass is called with the model's name and the `Settings`; its keyword arguments are the back-end's options.
+    It sets `name` and `settings`, calls `super().__init__()`, and implements `generate`, whose lists `listed` and
+    `blank` build. `described` must name everything that may change a candidate.
+    """
+
+    name: str
+    settings: Settings
+    default_method: ClassVar[Method] = "beam"
+
+    def __init__(self) -> None:
+        self.notices: deque[str] = deque()  # messages for the user; the caller removes the ones it has shown
+        self.cut_off = 0  # candidates that reached the length limit before their end
+        self._lock = threading.Lock()
+        self._origin: Origin | None = None
+
+    def generate(self, sources: Iterable[str], *, skip: int = 0) -> Iterator[Record]:
+        """One list per source; the lists of the first `skip` sources are left out.
+
+        The skipped sources are read all the same: what is drawn for a source may depend on its place in the input.
+        """
+        raise NotImplementedError
+
+    def described(self) -> dict[str, Any]:
+        """Everything that may change a candidate, as texts, numbers and booleans, for signatures and journals."""
+        return {"backend": self.name, **self.settings.described()}
+
+    @property
+    def origin(self) -> Origin:
+        """What `described` returns, as every list of this generator carries it. Computed once."""
+        with self._lock:
+            if self._origin is None:
+                self._origin = Origin.of(self.described())
+            return self._origin
+
+    def listed(self, source: str, candidates: Iterable[str | Candidate], id: int) -> CandidateList:
+        """The candidate list of a source, with its origin."""
+        return CandidateList.of(source, candidates, id=id, origin=self.origin)
+
+    def blank(self, source: str, id: int) -> CandidateList:
+        """The list of a blank line: one empty translation, counted `nbest` times."""
+        return self.listed(source, [Candidate("", 0.0, self.settings.nbest)], id)
+
+    def fitted(self, tokens: list[str], end: str, positions: int | None, id: int) -> list[str]:
+        """The tokens of a source, cut with a notice where the model has fewer positions."""
+        cut = fit(tokens, end, positions)
+        if len(cut) < len(tokens):
+            self.notices.append(
+                f"segment {id}: {len(tokens)} tokens, but the model reads fewer than {positions}; its end is left "
+                "untranslated (--split-sentences translates sentence by sentence)"
+            )
+        return cut
+
+    def count_cut_off(self, candidates: int) -> None:
+        """Add to the number of candidates that reached the length limit; may be called from several threads."""
+        with self._lock:
+            self.cut_off += candidates
+
+    def close(self) -> None:
+        """Release models and threads."""
