@@ -24,8 +24,8 @@ import pear
 from benchmarks.support.headlines import headline
 from benchmarks.support.peers import ask_pear_mt
 from benchmarks.support.places import ROOT, WORK
-from pear.agreement import PROBES, Triple
 from pear.checkpoint import load_checkpoint, save_released
+from pear.runtime.probes import PROBES, Triple
 from pear.shipped import DEFAULT
 from tests.support.random_pear import CORPUS, write_random_released
 

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import torch
 
 from candidates.common.errors import InputError, UsageError
-from pear.backends import resolve_devices
 from pear.checkpoint import Checkpoint, load_checkpoint
 from pear.engine import Engine
 from pear.runtime.batches import default_batch_tokens
+from pear.runtime.devices import resolve_devices
 from pear.runtime.hub import fetch
 
 Mode = Literal["single", "both"]
@@ -54,7 +54,7 @@ class Metric:
         if device == "cpu":
             hidden = self.checkpoint.network.encoder.config.hidden_size
             budget = min(budget, default_batch_tokens(hidden, on_cpu=True))
-        engine.batch_tokens = budget
+        engine.runner.batch_tokens = budget
         return engine
 
     def predict(

@@ -1,9 +1,8 @@
 """Many rows of texts -> scores, fast, in the order asked.
 
 A row of PEAR is (source, a, b); models of other kinds take rows of two or three texts. Every distinct text is
-tokenised once and every distinct row scored once. Rows of all segments are pooled, sorted by their true length and
-cut into batches by padded tokens, so that hardly any padding is computed. Several devices take batches from one
-queue. When memory runs out the batch is put back and the budget halved.
+tokenised once and every distinct row scored once. Rows of all segments are pooled; `pear.runtime.runner` sorts them by
+length, cuts them into batches and runs these on the devices.
 
     with Engine(network, tokenizer) as engine:
         engine.score([("A dog.", "Ein Hund.", "Eine Katze.")])      # -> array([1.7], dtype=float32)
@@ -15,27 +14,33 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from candidates.common.closing import Closing
 from candidates.common.errors import UsageError
-from pear.agreement import PROBES, Agreement
-from pear.backends import (
-    Backend,
-    CTranslate2Backend,
-    TorchBackend,
-    replicas,
-    resolve_devices,
-)
+from pear.agreement import Agreement
 from pear.model import PearNetwork
-from pear.runtime.batches import ACTIVATIONS_PER_TOKEN, default_batch_tokens, run_batches
-from pear.serialize import Ints, Layout, TokenStore, lay_out, share_budget
+from pear.runtime.probes import PROBES
+from pear.runtime.runner import Runner
+from pear.runtime.token_store import Ints, TokenStore
+from pear.serialize import Layout, lay_out, share_budget
 
 Row = tuple[str, ...]
 
 
 class Engine(Closing):
-    """A loaded model ready to score. Holds the weights, the token store and the batch budget."""
+    """A loaded model ready to score: a token store, and a runner that holds the weights.
+
+    Args:
+        backend: `torch`, or `ct2` for the encoder in CTranslate2 on the CPU, whose `agreement` with torch is measured.
+        compute_type: of the ct2 back-end, `int8` (default) or `float32`.
+        device, dtype, batch_tokens, threads: as in `pear.runtime.runner.Runner`; threads also of CTranslate2.
+
+    Raises:
+        UsageError: settings that do not go together.
+        ModelError: an encoder that CTranslate2 cannot run, or whose float32 scores differ from those of torch.
+    """
 
     def __init__(
         self,
@@ -49,43 +54,46 @@ class Engine(Closing):
         batch_tokens: int | None = None,
         threads: int = 0,
     ) -> None:
-        if batch_tokens is not None and batch_tokens < 1:
-            raise UsageError(f"batch_tokens {batch_tokens} is not a positive number")
-        if backend == "ct2" and (device not in ("auto", "cpu") or dtype != "float32"):
-            raise UsageError(
-                "the ct2 back-end runs on the CPU with a compute type of its own; leave out device and dtype"
-            )
-        if backend != "ct2" and compute_type is not None:
-            raise UsageError("a compute type belongs to the ct2 back-end; torch takes a dtype")
-        compute_type = compute_type or "int8"
+        _check_settings(backend, device, dtype, compute_type)
         self.layout = Layout.of(tokenizer, network.encoder.config)
         self.store = TokenStore(tokenizer)
         self.kind = network.kind
         self.agreement: Agreement | None = None
-        devices = ["cpu"] if backend == "ct2" else resolve_devices(device)
-        self.on_gpu = not all(name.startswith("cpu") for name in devices)
-        self._hidden = int(network.encoder.config.hidden_size)
-        self.batch_tokens = batch_tokens or default_batch_tokens(self._hidden, on_cpu=not self.on_gpu)
-        width = 2 if dtype in ("bf16", "fp16") else 4
-        self._parameter_bytes = int(sum(weight.numel() for weight in network.parameters())) * width
-        self.backends: list[Backend]
-        if backend == "torch":
-            self.backends = list(replicas(network, devices, dtype, TorchBackend))
-        elif backend == "ct2":
-            fast = CTranslate2Backend(network, tokenizer, compute_type, threads)
-            self.backends = [fast]
-            self.agreement = self._check_agreement(TorchBackend(network), fast, compute_type)
+        settings: dict[str, Any] = {"batch_tokens": batch_tokens, "threads": threads}
+        settings["hidden"] = int(network.encoder.config.hidden_size)
+        if backend == "ct2":
+            self._run_on_ctranslate2(network, tokenizer, compute_type or "int8", settings)
         else:
-            raise UsageError(f"back-end {backend!r} is unknown; expected torch or ct2")
+            self.runner = Runner(network, device=device, dtype=dtype, **settings)
+
+    def _run_on_ctranslate2(
+        self, network: PearNetwork, tokenizer: Any, compute_type: str, settings: dict[str, Any]
+    ) -> None:
+        """Convert the network and compare its scores of the probes with those of torch."""
+        from pear.ct2 import CTranslate2Network
+
+        converted = CTranslate2Network(network, tokenizer, compute_type, settings["threads"])
+        self.runner = Runner(network, device="cpu", **settings)
+        exact = self._preferences()
+        self.runner = Runner(converted, device="cpu", weight_bytes=converted.weight_bytes, **settings)
+        self.agreement = Agreement.between(exact, self._preferences(), compute_type)
+        self.agreement.check()
+
+    @property
+    def batch_tokens(self) -> int:
+        """Padded tokens per batch; smaller once memory has run out."""
+        return self.runner.batch_tokens
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.runner.on_gpu
 
     def close(self) -> None:
-        """Let go of the weights."""
-        self.backends = []
+        """Release the weights."""
+        self.runner.close()
 
     def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
-        """Scores [rows]; of PEAR positive where a is better than b. All rows hold the same number of texts."""
-        if not self.backends:
-            raise UsageError("the engine is closed")
+        """Scores [rows]; with PEAR positive where a is better than b. All rows hold the same number of texts."""
         if not rows:
             return np.empty(0, np.float32)
         unique, inverse = self._number(rows)
@@ -93,11 +101,15 @@ class Engine(Closing):
         lengths = granted.sum(axis=1) + self.layout.specials(unique.shape[1])
         scores = np.empty(len(unique), np.float32)
 
-        def work(backend: Backend, some: Ints) -> None:
-            scores[some] = backend.score(lay_out(self.layout, self.store, unique[some], granted[some]))
+        def work(network: Any, device: torch.device, some: Ints) -> None:
+            batch = lay_out(self.layout, self.store, unique[some], granted[some])
+            ids, attention, spans = (
+                torch.from_numpy(array).to(device) for array in (batch.ids, batch.attention, batch.spans)
+            )
+            hidden = network.encode(ids, attention.long())
+            scores[some] = network.score(hidden, spans).cpu().numpy()
 
-        label = self.kind.upper() if progress else None
-        self.batch_tokens = run_batches(lengths, self.batch_tokens, self.backends, work, label=label)
+        self.runner.run(lengths, work, label=self.kind.upper() if progress else None)
         return scores[inverse]
 
     def tokens(self, rows: Sequence[Row]) -> int:
@@ -109,17 +121,16 @@ class Engine(Closing):
 
     def memory_bytes(self) -> int:
         """Estimate of what scoring holds at once: the weights, and the activations of one batch."""
-        activations = self.batch_tokens * self._hidden * ACTIVATIONS_PER_TOKEN * 4
-        return (self._parameter_bytes + activations) * len(self.backends)
+        return self.runner.memory_bytes()
 
     def truncates(self, source: str, texts: Sequence[str], *, at_once: int = 2) -> bool:
-        """Whether some of these candidates, so many at once, do not fit beside the source."""
+        """Whether some `at_once` of these candidates do not fit beside the source."""
         numbers = self.store.number([source, *texts])
         lengths = self.store.lengths[numbers]
         return bool(lengths[0] + np.sort(lengths[1:])[-at_once:].sum() > self.layout.budget(1 + at_once))
 
     def _granted(self, unique: Ints) -> Ints:
-        """How many tokens of each text of [rows, texts] the encoder takes."""
+        """Tokens of each text of [rows, texts] that the encoder takes."""
         return share_budget(self.store.lengths[unique], self.layout.budget(unique.shape[1]))
 
     def _number(self, rows: Sequence[Row]) -> tuple[Ints, Ints]:
@@ -140,18 +151,18 @@ class Engine(Closing):
         rank[order] = np.arange(len(order))
         return numbers[first[order]], rank[inverse.reshape(-1)]
 
-    def _check_agreement(self, plain: Backend, fast: Backend, compute_type: str) -> Agreement:
-        fast_backends = self.backends
-        self.backends = [plain]
-        exact = self._preferences()
-        self.backends = fast_backends
-        agreement = Agreement.between(exact, self._preferences(), compute_type)
-        agreement.check()
-        return agreement
-
     def _preferences(self) -> NDArray[np.float32]:
         """By how much a is better than b in each probe pair; scored singly by models that see one candidate."""
         if self.kind in ("pear", "resume"):
             return self.score(PROBES)
         first, second = ([(triple[0], triple[place]) for triple in PROBES] for place in (1, 2))
         return self.score(first) - self.score(second)
+
+
+def _check_settings(backend: str, device: str, dtype: str, compute_type: str | None) -> None:
+    if backend not in ("torch", "ct2"):
+        raise UsageError(f"back-end {backend!r} is unknown; expected torch or ct2")
+    if backend == "ct2" and (device not in ("auto", "cpu") or dtype != "float32"):
+        raise UsageError("the ct2 back-end runs on the CPU with a compute type of its own; leave out device and dtype")
+    if backend != "ct2" and compute_type is not None:
+        raise UsageError("a compute type belongs to the ct2 back-end; torch takes a dtype")

@@ -47,13 +47,11 @@ class Scorer(Closing):
         threads: int = 0,
     ) -> Self:
         """Load a checkpoint: a folder, a `.ckpt` file or a hub name. Options as in `pear.checkpoint`, `pear.engine`."""
-        import torch
-
         from pear.checkpoint import load_checkpoint
         from pear.engine import Engine
+        from pear.runtime.devices import limit_threads
 
-        if threads:
-            torch.set_num_threads(threads)
+        limit_threads(threads)  # while the weights are read, too
         checkpoint = load_checkpoint(
             model,
             revision=revision,

@@ -33,7 +33,7 @@ class Bleurt(NeuralMetric):
     def __init__(self, **options: Unpack[ModelOptions]) -> None:
         from mbr.metrics.bleurt_network import load_bleurt
         from pear.runtime.runner import Runner, running
-        from pear.serialize import TokenStore
+        from pear.runtime.token_store import TokenStore
 
         checkpoint = load_bleurt(self.default, options)
         self._layout = checkpoint.layout

@@ -41,7 +41,7 @@ class Comet(NeuralMetric):
     def __init__(self, **options: Unpack[ModelOptions]) -> None:
         from mbr.metrics.comet_network import load_comet
         from pear.runtime.runner import Runner, running
-        from pear.serialize import TokenStore
+        from pear.runtime.token_store import TokenStore
 
         checkpoint = load_comet(self.name, {"regression_metric": 6}, self.default, **options)
         self._pool = str(checkpoint.hparams.get("pool", "avg"))

@@ -110,7 +110,7 @@ def _sentence_transformer(
         ) from exc
     import torch
 
-    from pear.backends import resolve_devices
+    from pear.runtime.devices import resolve_devices
     from pear.runtime.encoders import fingerprint
     from pear.runtime.hub import locate
 

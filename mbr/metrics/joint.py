@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mbr.metrics.comet_network import CometCheckpoint
 from pear.runtime.options import ModelOptions
 from pear.runtime.runner import Runner, padded, running
-from pear.serialize import Ints, TokenStore
+from pear.runtime.token_store import Ints, TokenStore
 
 
 @dataclass(frozen=True)

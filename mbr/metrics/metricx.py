@@ -40,7 +40,7 @@ class MetricX(NeuralMetric):
             raise UsageError("metricx cannot run in fp16: the numbers inside mT5 grow too large for it; use bf16")
         from mbr.metrics.metricx_network import load_metricx
         from pear.runtime.runner import Runner, running
-        from pear.serialize import TokenStore
+        from pear.runtime.token_store import TokenStore
 
         checkpoint = load_metricx(self.default, options)
         self._padding = checkpoint.padding

@@ -66,8 +66,8 @@ def command(argv: Sequence[str] | None = None) -> int:
 def _largest_difference(before: Checkpoint, after: Checkpoint) -> float:
     import numpy as np
 
-    from pear.agreement import PROBES
     from pear.engine import Engine
+    from pear.runtime.probes import PROBES
 
     scores = [Engine(c.network, c.tokenizer, device="cpu").score(PROBES) for c in (before, after)]
     return float(np.abs(scores[0] - scores[1]).max())

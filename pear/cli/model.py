@@ -61,14 +61,12 @@ def open_checkpoint(options: argparse.Namespace, *, allow_pickle: bool = False, 
 
 def open_engine(options: argparse.Namespace, console: Console, kind: str = "pear") -> Engine:
     """The engine these options describe, with its notes told to the user."""
-    import torch
-
     from pear.engine import Engine
+    from pear.runtime.devices import limit_threads
 
     if options.threads is not None and options.threads < 1:
         raise UsageError(f"--threads {options.threads} is not a positive number")
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    limit_threads(options.threads or 0)  # while the weights are read, too
     checkpoint = open_checkpoint(options, kind=kind)
     engine = Engine(
         checkpoint.network,

@@ -161,15 +161,12 @@ def command(argv: Sequence[str] | None = None) -> int:
 
 
 def _train(options: argparse.Namespace, console: Console, command: str) -> int:
-    import torch
-
-    from pear.backends import resolve_devices
+    from pear.runtime.devices import limit_threads, resolve_devices
     from pear.training.parallel import open_parallel
     from pear.training.run import run
 
     job = _job(options, command)
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    limit_threads(options.threads or 0)
     device = resolve_devices(options.device)[0]
     with open_parallel(options.parallel, device) as parallel:
         if not parallel.leads:

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from candidates.common.errors import ResourceError
-from pear.backends import is_out_of_memory, release_memory
-from pear.serialize import Ints
+from pear.runtime.devices import is_out_of_memory, release_memory
+from pear.runtime.token_store import Ints
 
 Worker = TypeVar("Worker")
 
@@ -31,7 +31,7 @@ def run_batches(
     *,
     label: str | None = None,
 ) -> int:
-    """Have `work(worker, rows)` done for all rows of these lengths, in batches of at most `budget` padded tokens.
+    """Call `work(worker, rows)` until all rows of these lengths are done, in batches of at most `budget` padded tokens.
 
     Returns the budget to use next time, which is smaller if memory ran out. With a `label` a progress bar is shown.
     """
@@ -57,7 +57,7 @@ def run_batches(
 
 
 def in_chunks(count: int, width: int, work: Callable[[int, int], None]) -> None:
-    """Have `work(left, right)` done for all of `count` things, some `width` at once, fewer when memory runs out."""
+    """Call `work(left, right)` until all `count` items are done, `width` items per call, fewer when memory runs out."""
     left, width = 0, max(width, 1)
     while left < count:
         try:
@@ -75,7 +75,7 @@ def in_chunks(count: int, width: int, work: Callable[[int, int], None]) -> None:
 
 
 def default_batch_tokens(hidden: int, *, on_cpu: bool) -> int:
-    """Padded tokens a batch: on a CPU as many as keep a layer's activations in its cache."""
+    """Padded tokens per batch: on a CPU as many as keep the activations of a layer in its cache."""
     return min(max(2**19 // hidden, 512), 4096) if on_cpu else 16384
 
 
@@ -115,7 +115,7 @@ class BatchQueue:
                     "model, dtype bf16, or a larger machine"
                 ) from cause
             used = int(self.lengths[rows].max()) * len(rows)
-            if 2 * used > self.budget:  # a full batch, not a tail: later requests had better be smaller too
+            if 2 * used > self.budget:  # a full batch, not a tail: later requests get the smaller budget too
                 self.lasting_budget = min(self.lasting_budget, max(used // 2, 1))
             self.budget = min(self.budget, max(used // 2, 1))
             self._returned.append(rows)

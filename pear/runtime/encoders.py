@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from candidates.common.errors import ModelError
-from pear.agreement import PROBES
 from pear.runtime.hub import ENCODER_FILES, REVISIONS, fetch
+from pear.runtime.probes import PROBES
 
 
 def locate_encoder(

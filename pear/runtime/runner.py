@@ -1,7 +1,7 @@
 """A network on its devices: rows of tokens through it in full batches, in any order, with memory kept in bounds.
 
-All neural metrics run here; what they do with a batch is their own. The engine of PEAR (`pear.engine`) runs the same
-queue.
+All neural metrics run here, PEAR's engine included; what they do with a batch is their own. A runner is the only owner
+of devices, replicas, batch budget, CPU threads and memory estimate.
 """
 
 from __future__ import annotations
@@ -14,16 +14,25 @@ import torch
 from torch import Tensor, nn
 
 from candidates.common.errors import UsageError
-from pear.backends import in_place, replicas, resolve_devices
 from pear.runtime.batches import ACTIVATIONS_PER_TOKEN, default_batch_tokens, run_batches
+from pear.runtime.devices import limit_threads, replicas, resolve_devices
 from pear.runtime.options import ModelOptions
-from pear.serialize import Ints
+from pear.runtime.token_store import Ints
 
 Work = Callable[[Any, torch.device, Ints], None]
 
 
 class Runner:
-    """Holds the network, one replica per device. Its part `encoder` runs in `dtype`, the rest in float32."""
+    """Holds the network, one replica per device. Its part `encoder` runs in `dtype`, the rest in float32.
+
+    Args:
+        network: any module; `run` hands it to the caller's `work`.
+        hidden: width of the network, from which batch budget and memory are estimated.
+        device: `auto`, or names as `cuda:0,cuda:1`.
+        batch_tokens: padded tokens per batch; None chooses by device and width.
+        threads: CPU threads of torch; 0 keeps the present number.
+        weight_bytes: size of one replica, where its weights are not torch parameters.
+    """
 
     def __init__(
         self,
@@ -34,60 +43,66 @@ class Runner:
         dtype: str = "float32",
         batch_tokens: int | None = None,
         threads: int = 0,
+        weight_bytes: int | None = None,
     ) -> None:
         if batch_tokens is not None and batch_tokens < 1:
             raise UsageError(f"batch_tokens {batch_tokens} is not a positive number")
-        if threads:
-            torch.set_num_threads(threads)
+        limit_threads(threads)
         devices = resolve_devices(device)
         self.precision = dtype
         self.on_gpu = not all(name.startswith("cpu") for name in devices)
         self.batch_tokens = batch_tokens or default_batch_tokens(hidden, on_cpu=not self.on_gpu)
-        self._replicas = replicas(network, devices, dtype, lambda *settings: (in_place(*settings), settings[1]))
-        self._weight_bytes = sum(weight.numel() * weight.element_size() for weight in network.parameters())
+        self._threads = threads
+        self._replicas = replicas(network, devices, dtype)
+        self._weight_bytes = weight_bytes or sum(
+            weight.numel() * weight.element_size() for weight in network.parameters()
+        )
         self._activation_bytes = hidden * ACTIVATIONS_PER_TOKEN * 4
 
     @property
     def network(self) -> Any:
-        """The first replica, for what is too small to be spread."""
-        return self._first()[0]
+        """The first replica, for computations too small to be spread."""
+        return self._open()[0][0]
 
     @property
     def device(self) -> torch.device:
-        return torch.device(self._first()[1])
-
-    def _first(self) -> tuple[Any, str]:
-        if not self._replicas:
-            raise UsageError("this model is closed")
-        return self._replicas[0]
+        """Where the first replica is."""
+        return self._open()[0][1]
 
     def run(self, lengths: Ints, work: Work, *, label: str | None = None) -> None:
-        """Have `work(network, device, rows)` done for all rows of these lengths [rows], a batch at a time.
+        """Call `work(network, device, rows)` until all rows of these lengths [rows] are done, one batch per call.
 
-        `work` keeps its results itself; it may be called from several threads, for different rows, and once more for
-        rows whose batch did not fit in memory. With a `label` a progress bar is shown.
+        `work` stores its results itself. It may be called from several threads, for different rows, and again for rows
+        whose batch did not fit in memory; the budget is then smaller from that batch on. With a `label` a progress bar
+        is shown.
         """
-        self._first()
+        workers = self._open()
         if not len(lengths):
             return
 
-        def call(replica: tuple[Any, str], rows: Ints) -> None:
+        def call(replica: tuple[Any, torch.device], rows: Ints) -> None:
+            limit_threads(self._threads)  # here, because this may be a thread of its own
             with torch.inference_mode():
-                work(replica[0], torch.device(replica[1]), rows)
+                work(*replica, rows)
 
-        self.batch_tokens = run_batches(lengths, self.batch_tokens, self._replicas, call, label=label)
+        self.batch_tokens = run_batches(lengths, self.batch_tokens, workers, call, label=label)
 
     def memory_bytes(self) -> int:
-        """Estimate: the weights, and the activations of one batch."""
+        """Estimate of what all replicas hold at once: the weights, and the activations of one batch."""
         return int(self._weight_bytes + self.batch_tokens * self._activation_bytes) * len(self._replicas)
 
     def close(self) -> None:
-        """Let go of the weights."""
+        """Release the weights."""
         self._replicas = []
+
+    def _open(self) -> list[tuple[Any, torch.device]]:
+        if not self._replicas:
+            raise UsageError("this model is closed; load it again to score")
+        return self._replicas
 
 
 def running(options: ModelOptions) -> dict[str, Any]:
-    """Of the options of a metric, those that say how it runs."""
+    """Those options of a metric that a `Runner` takes."""
     return {key: value for key, value in options.items() if key in ("device", "dtype", "batch_tokens", "threads")}
 
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pear.data.record import Words
-from pear.serialize import Ints, Layout, TokenStore, lay_out, share_budget
+from pear.runtime.token_store import Ints, TokenStore
+from pear.serialize import Layout, lay_out, share_budget
 from pear.training.examples import Example
 
 

@@ -20,12 +20,13 @@ from pear.data import Group, Judgment, average_raters, group, guess_format, read
 from pear.data.pairs import source_key
 from pear.data.statistics import describe, summary
 from pear.training.examples import check_examples, check_scores
-from pear.training.loop import LOG, train
+from pear.training.loop import train
 from pear.training.origin import Origin
 from pear.training.parallel import Alone, Parallel
 from pear.training.recipe import Recipe
 from pear.training.report import card, draw_losses
 from pear.training.start import begin
+from pear.training.work_folder import LOG
 
 WORK_SUFFIX = ".training"
 # Options that only some formats have.

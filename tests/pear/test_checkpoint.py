@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from candidates.common.errors import InputError, ModelError
-from pear.agreement import PROBES
 from pear.checkpoint import load_checkpoint, save_checkpoint, save_released
 from pear.engine import Engine
 from pear.model import HeadConfig
 from pear.runtime.encoders import fingerprint
+from pear.runtime.probes import PROBES
 from tests.support.random_pear import random_checkpoint
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import itertools
 import os
 import random
 import subprocess
@@ -13,10 +15,13 @@ import torch
 
 from candidates.common.cache import cache_folder
 from candidates.common.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
-from pear.agreement import PROBES, Triple
+from pear.ct2 import CTranslate2Network
 from pear.engine import Engine
+from pear.model import PearNetwork
 from pear.runtime.batches import BatchQueue
-from pear.serialize import TokenStore, lay_out, share_budget
+from pear.runtime.probes import PROBES, Triple
+from pear.runtime.token_store import TokenStore
+from pear.serialize import lay_out, share_budget
 from tests.support.random_pear import CORPUS, random_checkpoint
 
 
@@ -45,6 +50,18 @@ def plain(checkpoint: Any, triples: list[Triple]) -> Any:
     return np.array(scores)
 
 
+def limit_memory(monkeypatch: pytest.MonkeyPatch, network: type, tokens: int, error: Exception) -> None:
+    """Batches of more than these padded tokens fail with this error."""
+    encode = network.encode  # type: ignore[attr-defined]
+
+    def limited(self: Any, ids: Any, attention: Any) -> Any:
+        if ids.numel() > tokens:
+            raise error
+        return encode(self, ids, attention)
+
+    monkeypatch.setattr(network, "encode", limited)
+
+
 def test_batches_give_the_scores_of_single_triples(checkpoint: Any) -> None:
     triples = many()
     expected = plain(checkpoint, triples)
@@ -60,10 +77,14 @@ def test_scores_come_in_the_order_asked(engine: Any) -> None:
 
 
 def test_equal_triples_are_scored_once_and_alike(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = engine.backends[0]
     rows: list[int] = []
-    score = backend.score
-    monkeypatch.setattr(backend, "score", lambda batch: (rows.append(len(batch.ids)), score(batch))[1])
+    encode = PearNetwork.encode
+
+    def counted(self: Any, ids: Any, attention: Any) -> Any:
+        rows.append(len(ids))
+        return encode(self, ids, attention)
+
+    monkeypatch.setattr(PearNetwork, "encode", counted)
     scores = engine.score([PROBES[0], PROBES[1], PROBES[0], PROBES[0]])
     assert sum(rows) == 2
     assert scores[0] == scores[2] == scores[3]
@@ -90,11 +111,15 @@ def test_several_devices_share_the_work_and_keep_the_order(checkpoint: Any) -> N
 
 def test_an_error_on_one_of_several_devices_is_raised(checkpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu,cpu", batch_tokens=200)
+    calls = itertools.count()
+    encode = PearNetwork.encode
 
-    def fail(batch: Any) -> Any:
-        raise RuntimeError("device lost")
+    def fail_at_the_third_batch(self: Any, ids: Any, attention: Any) -> Any:
+        if next(calls) == 2:
+            raise RuntimeError("device lost")
+        return encode(self, ids, attention)
 
-    monkeypatch.setattr(engine.backends[0], "score", fail)
+    monkeypatch.setattr(PearNetwork, "encode", fail_at_the_third_batch)
     with pytest.raises(RuntimeError, match="device lost"):
         engine.score(many())
 
@@ -107,14 +132,7 @@ def test_out_of_memory_halves_the_batch_and_gives_the_same_scores(
     triples = many()
     engine = Engine(checkpoint.network, checkpoint.tokenizer, device=devices, batch_tokens=4000)
     expected = engine.score(triples)
-    score = type(engine.backends[0]).score
-
-    def limited(self: Any, batch: Any) -> Any:
-        if batch.ids.size > 600:
-            raise error
-        return score(self, batch)
-
-    monkeypatch.setattr(type(engine.backends[0]), "score", limited)
+    limit_memory(monkeypatch, type(engine.runner.network), 600, error)
     np.testing.assert_allclose(engine.score(triples), expected, atol=1e-5)
     assert engine.batch_tokens <= 600
 
@@ -148,22 +166,14 @@ np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 def test_a_single_pair_that_does_not_fit_is_a_resource_error(checkpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu")
-
-    def fail(batch: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(engine.backends[0], "score", fail)
+    limit_memory(monkeypatch, PearNetwork, 0, torch.OutOfMemoryError("CUDA out of memory"))
     with pytest.raises(ResourceError, match="out of memory for a single row"):
         engine.score(PROBES)
 
 
 def test_other_errors_of_a_model_are_not_mistaken_for_memory(checkpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu")
-
-    def fail(batch: Any) -> Any:
-        raise RuntimeError("index out of range")
-
-    monkeypatch.setattr(engine.backends[0], "score", fail)
+    limit_memory(monkeypatch, PearNetwork, 0, RuntimeError("index out of range"))
     with pytest.raises(RuntimeError, match="index out of range"):
         engine.score(PROBES)
 
@@ -185,6 +195,55 @@ def test_ctranslate2_float32_agrees_with_torch(tmp_path: Path, model_type: str) 
     fast = Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="float32")
     np.testing.assert_allclose(fast.score(triples), exact, atol=1e-4)
     assert "same preference in 100%" in str(fast.agreement)
+
+
+def test_ctranslate2_out_of_memory_halves_the_batch_and_gives_the_same_scores(
+    checkpoint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triples = many(60)
+    engine = Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="float32", batch_tokens=4000)
+    expected = engine.score(triples)
+    limit_memory(monkeypatch, CTranslate2Network, 600, RuntimeError("std::bad_alloc"))
+    np.testing.assert_allclose(engine.score(triples), expected, atol=1e-5)
+    assert engine.batch_tokens <= 600
+
+
+def test_the_memory_estimate_counts_weights_in_their_precision_and_one_batch_per_replica(checkpoint: Any) -> None:
+    def estimate(**options: Any) -> int:
+        network = copy.deepcopy(checkpoint.network)
+        return Engine(network, checkpoint.tokenizer, batch_tokens=100, **options).memory_bytes()
+
+    encoder = sum(weight.numel() for weight in checkpoint.network.encoder.parameters())
+    head = sum(weight.numel() for weight in checkpoint.network.head.parameters())
+    activations = 100 * checkpoint.network.encoder.config.hidden_size * 12 * 4
+    assert estimate(device="cpu") == 4 * (encoder + head) + activations
+    assert estimate(device="cpu,cpu") == 2 * estimate(device="cpu")
+    assert estimate(device="cpu", dtype="bf16") == 2 * encoder + 4 * head + activations
+    assert estimate(backend="ct2", compute_type="float32") == estimate(device="cpu")
+    assert estimate(backend="ct2", compute_type="int8") == encoder + 4 * head + activations
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu,cpu"])
+def test_threads_limit_torch_in_every_thread_that_scores(
+    checkpoint: Any, monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    before = torch.get_num_threads()
+    used = set()
+    encode = PearNetwork.encode
+
+    def counted(self: Any, ids: Any, attention: Any) -> Any:
+        used.add(torch.get_num_threads())
+        return encode(self, ids, attention)
+
+    monkeypatch.setattr(PearNetwork, "encode", counted)
+    try:
+        engine = Engine(checkpoint.network, checkpoint.tokenizer, device=device, batch_tokens=200, threads=3)
+        assert torch.get_num_threads() == 3
+        torch.set_num_threads(2)  # as another model in the same process may do
+        engine.score(many(20))
+    finally:
+        torch.set_num_threads(before)
+    assert used == {3}
 
 
 def test_ctranslate2_int8_reports_its_agreement(checkpoint: Any) -> None:
@@ -218,6 +277,7 @@ def test_truncation_is_known(engine: Any) -> None:
         ({"backend": "onnx"}, UsageError),
         ({"backend": "ct2", "compute_type": "int4"}, UsageError),
         ({"batch_tokens": 0}, UsageError),
+        ({"threads": -1}, UsageError),
     ],
 )
 def test_settings_that_cannot_be_met(checkpoint: Any, options: dict[str, Any], error: type[Exception]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from candidates.common.errors import InputError, ModelError, UsageError
 from pear import Resume, with_resume
-from pear.agreement import PROBES
+from pear.runtime.probes import PROBES
 from tests.conftest import Run
 from tests.support.random_pear import CORPUS
 from tests.support.tiny import by_hand, tiny_model

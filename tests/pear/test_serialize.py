@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pear.serialize import Layout, TokenStore, lay_out, share_budget
+from pear.runtime.token_store import TokenStore
+from pear.serialize import Layout, lay_out, share_budget
 
 
 def plain_share(wanted: list[int], budget: int) -> list[int]:

@@ -9,8 +9,8 @@ import pytest
 
 from candidates.common.errors import ModelError, UsageError
 from pear import Single
-from pear.agreement import PROBES
 from pear.engine import Engine
+from pear.runtime.probes import PROBES
 from tests.conftest import Run
 from tests.support.random_pear import CORPUS, random_checkpoint
 from tests.support.tiny import SHAPE, by_hand, tiny_model

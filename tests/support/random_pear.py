@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from pear.agreement import PROBES
 from pear.checkpoint import Checkpoint, save_released
 from pear.model import HeadConfig, ResumeNetwork, build_network
+from pear.runtime.probes import PROBES
 
 CORPUS = [text for triple in PROBES for text in triple if text] + [
     "The quick brown fox jumps over the lazy dog, 0123456789 times.",

@@ -1,6 +1,6 @@
-"""Run under torchrun by test_training.py: the same small trainings as one process does, their results to a folder.
+"""Run under torchrun by test_parallel.py: the same small trainings as one process does, their results to a folder.
 
-torchrun --nproc-per-node 2 tests/pear/training_processes.py FOLDER
+torchrun --nproc-per-node 2 tests/pear/training/processes.py FOLDER
 """
 
 from __future__ import annotations
