@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=SHIPPED / DEFAULT)
     parser.add_argument("--single", type=Path, help="folder of a single-candidate model to rerank with")
     parser.add_argument("--sources", type=int, default=1000)
-    parser.add_argument("--budget", type=int, default=300, help="passes a list, strategy halving")
+    parser.add_argument("--budget", type=int, default=300, help="passes per list, strategy halving")
     parser.add_argument("--alone", type=int, default=300, help="sources to try PEAR without a prior on")
     parser.add_argument("--prior", type=float, default=BUNDLED_PRIOR, help="weight of the log-probability per word")
     parser.add_argument("--part", default="test", choices=("test", "development"), help="development: while training")
@@ -76,61 +76,75 @@ def choices(items: list[dict[str, Any]], golden: dict[str, list[str]], options: 
         Agreement(ChrF().matrix("", of, right).max(axis=1), (own @ embed(right).T).max(axis=1))
         for of, own, right in zip(texts, vectors, (golden[item["source"]] for item in items), strict=True)
     ]
-    found = [
+    rows: dict[str, Any] = {}
+    scores: dict[str, dict[str, NDArray[np.float64]]] = {}
+    print(f"{len(items)} sources, {np.mean([len(of) for of in texts]):.1f} candidates each")
+    for name, choose in ways_of_choosing(items, texts, vectors, judged, options).items():
+        began = time.process_time()
+        picks = choose()
+        seconds = time.process_time() - began
+        # Some ways are tried on the first sources only.
+        scores[name] = {
+            "chrf": np.array([a.chrf[k] for a, k in zip(judged, picks, strict=False)], np.float64),
+            "cosine": np.array([a.cosine[k] for a, k in zip(judged, picks, strict=False)], np.float64),
+        }
+        outputs = [of[k] for of, k in zip(texts, picks, strict=False)]
+        right = [golden[item["source"]][0] for item in items[: len(picks)]]
+        bleu = sacrebleu.corpus_bleu(outputs, [right]).score
+        row = {"sources": len(picks), "bleu": bleu, "same as beam": float((picks == 0).mean()), "cpu seconds": seconds}
+        for key, values in scores[name].items():
+            row[key] = [float(values.mean()), *interval(values - scores[BEAM][key][: len(picks)])]
+            if LIKELY in scores:
+                row[f"{key} against {LIKELY}"] = interval(values - scores[LIKELY][key][: len(picks)])
+        rows[name] = row
+        print(f"  {name:28} {line_of(name, row)}", flush=True)
+    return rows
+
+
+def ways_of_choosing(
+    items: list[dict[str, Any]],
+    texts: list[list[str]],
+    vectors: list[NDArray[np.float32]],
+    judged: list[Agreement],
+    options: argparse.Namespace,
+) -> dict[str, Callable[[], Choice]]:
+    """Name -> a function that picks one candidate of each list, the beam first: the others are compared with it."""
+    lists = [
         CandidateList.of(item["source"], [Candidate(c["text"], c["logprob"]) for c in item["candidates"]])
         for item in items
     ]
     pear = {"model": options.model, "strategy": "halving", "budget": options.budget}
     ways: dict[str, Callable[[], Choice]] = {
         BEAM: lambda: np.zeros(len(items), np.int64),
-        LIKELY: lambda: np.array([int(np.asarray(list_prior(item, 1.0)).argmax()) for item in found]),
-        f"PEAR-MBR, prior {options.prior:g}": lambda: by_utility(found, "pear", prior=options.prior, **pear),
+        LIKELY: lambda: np.array([int(np.asarray(list_prior(item, 1.0)).argmax()) for item in lists]),
+        f"PEAR-MBR, prior {options.prior:g}": lambda: by_utility(lists, "pear", prior=options.prior, **pear),
         "PEAR's absolute score": lambda: by_score(items, texts, options.model),
-        "chrF-MBR": lambda: by_utility(found, "chrf"),
-        "chrF-MBR, by probability": lambda: by_utility(found, "chrf", weights="logprob"),
+        "chrF-MBR": lambda: by_utility(lists, "chrf"),
+        "chrF-MBR, by probability": lambda: by_utility(lists, "chrf", weights="logprob"),
         "embedding-MBR": lambda: np.array([int((own @ own.sum(axis=0)).argmax()) for own in vectors]),
         "oracle of chrF": lambda: np.array([int(a.chrf.argmax()) for a in judged]),
         "random": lambda: np.array([np.random.default_rng(k).integers(len(of)) for k, of in enumerate(texts)]),
     }
     if options.single:
         ways["single-candidate reranking"] = lambda: by_score(items, texts, options.single)
-    alone = found[: options.alone]
-    ways["PEAR-MBR, no prior"] = lambda: by_utility(alone, "pear", **pear)
-    rows: dict[str, Any] = {}
-    seen: dict[str, dict[str, NDArray[np.float64]]] = {}
-    print(f"{len(items)} sources, {np.mean([len(of) for of in texts]):.1f} candidates each")
-    for name, choose in ways.items():
-        began = time.process_time()
-        picks = choose()
-        seconds = time.process_time() - began
-        # Some ways were tried on the first sources only.
-        scores = {
-            "chrf": np.array([a.chrf[k] for a, k in zip(judged, picks, strict=False)], np.float64),
-            "cosine": np.array([a.cosine[k] for a, k in zip(judged, picks, strict=False)], np.float64),
-        }
-        seen[name] = scores
-        outputs = [of[k] for of, k in zip(texts, picks, strict=False)]
-        right = [golden[item["source"]][0] for item in items[: len(picks)]]
-        bleu = sacrebleu.corpus_bleu(outputs, [right]).score
-        row = {"sources": len(picks), "bleu": bleu, "same as beam": float((picks == 0).mean()), "cpu seconds": seconds}
-        for key, values in scores.items():
-            row[key] = [float(values.mean()), *interval(values - seen[BEAM][key][: len(picks)])]
-            if LIKELY in seen:
-                row[f"{key} against {LIKELY}"] = interval(values - seen[LIKELY][key][: len(picks)])
-        rows[name] = row
-        cells = "  ".join(
-            f"{key} {row[key][0]:.{d}f} ({row[key][1]:+.{d}f} [{row[key][2]:+.{d}f}, {row[key][3]:+.{d}f}])"
-            for key, d in (("chrf", 2), ("cosine", 4))
-        )
-        if name.startswith("PEAR"):
-            against = [
-                f"{key} {d:+.4f} [{low:+.4f}, {high:+.4f}]"
-                for key in scores
-                for d, low, high in [row[f"{key} against {LIKELY}"]]
-            ]
-            cells += f"; against {LIKELY}: " + "  ".join(against)
-        print(f"  {name:28} {len(picks):5} {cells}  BLEU {bleu:.1f}  beam's {row['same as beam']:.0%}", flush=True)
-    return rows
+    ways["PEAR-MBR, no prior"] = lambda: by_utility(lists[: options.alone], "pear", **pear)
+    return ways
+
+
+def line_of(name: str, row: dict[str, Any]) -> str:
+    """The printed results of one way: means with their differences from the beam, and PEAR's from the prior alone."""
+    cells = "  ".join(
+        f"{key} {row[key][0]:.{d}f} ({row[key][1]:+.{d}f} [{row[key][2]:+.{d}f}, {row[key][3]:+.{d}f}])"
+        for key, d in (("chrf", 2), ("cosine", 4))
+    )
+    if name.startswith("PEAR"):
+        against = [
+            f"{key} {d:+.4f} [{low:+.4f}, {high:+.4f}]"
+            for key in ("chrf", "cosine")
+            for d, low, high in [row[f"{key} against {LIKELY}"]]
+        ]
+        cells += f"; against {LIKELY}: " + "  ".join(against)
+    return f"{row['sources']:5} {cells}  BLEU {row['bleu']:.1f}  beam's {row['same as beam']:.0%}"
 
 
 def by_utility(items: list[CandidateList], utility: str, **options: Any) -> Choice:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.warm import WarmRunner
+from tests.support.warm import WarmRunner
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("MBR_DATA", ROOT.parent / "shared" / "data"))

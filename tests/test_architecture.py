@@ -14,69 +14,220 @@ import pytest
 
 from candidates.command.launch import COMMANDS
 from tests.conftest import ROOT
+from tests.support.imports import Graph, cycles, import_graph, imports_of, python_files
 
-# What each package may import of ours. Inside mbr, earlier may not import later.
-MAY_IMPORT = {
-    "candidates": {"candidates"},
-    "pear": {"candidates", "pear"},
-    "mbr": {"candidates", "pear", "mbr"},
+PACKAGES = ("candidates", "pear", "mbr")
+# Each package may import those before it. Inside a package, a line may import the lines above it; the rooms of one line
+# do not import each other. A room is a module or a folder. Imports inside functions count as any other.
+LAYERS: dict[str, list[tuple[str, ...]]] = {
+    "candidates": [
+        ("common",),
+        ("command", "lists", "settings"),
+        ("formats",),
+        ("backends",),
+        ("generation",),
+        ("kept", "options", "training"),
+        ("cli",),
+    ],
+    "pear": [
+        ("shipped", "ties", "model", "data"),
+        ("runtime",),
+        ("serialize", "agreement", "checkpoint", "ct2"),
+        ("backends",),
+        ("engine",),
+        ("scorer",),
+        ("single", "resume", "resume_metric", "api"),
+        ("mbr", "training"),
+        ("cli",),
+    ],
+    "mbr": [
+        ("drawing", "markup", "notebook", "signature"),
+        ("matrix",),
+        ("decide", "metrics"),
+        ("utilities",),
+        ("terms", "guards"),
+        ("strategies", "cache", "prefilter"),
+        ("pool", "recipe"),
+        ("pipeline",),
+        ("opening", "estimate"),
+        ("api",),
+        ("evaluate",),
+        ("compare", "metaeval", "serve", "ray"),
+        ("tune",),
+        ("cli.common",),
+        ("cli",),
+        ("cli.decode", "cli.compare", "cli.evaluate", "cli.metaeval", "cli.doctor"),
+    ],
 }
-MBR_LAYERS = [
-    "drawing",
-    "markup",
-    "matrix",
-    "signature",
-    "decide",
-    "metrics",
-    "utilities",
-    "strategies",
-    "cache",
-    "pool",
-    "prefilter",
-    "pipeline",
-    "api",
-    "evaluate",
-    "compare",
-    "metaeval",
-    "estimate",
-    "cli",
+
+# What other branches are moving right now: to be empty when they are merged.
+MOVING_IMPORTS = {
+    ("candidates.backends.ct2", "candidates.generation"),
+    ("candidates.backends.hf", "candidates.generation"),
+    ("candidates.backends.openai", "candidates.generation"),
+    ("pear.runtime.batches", "pear.backends"),
+    ("pear.runtime.batches", "pear.serialize"),
+    ("pear.runtime.encoders", "pear.agreement"),
+    ("pear.runtime.runner", "pear.backends"),
+    ("pear.runtime.runner", "pear.serialize"),
+    ("mbr.cli.compare.input", "mbr.cli.evaluate.systems"),
+    ("mbr.cli.compare.settings", "mbr.cli.decode.resolve"),
+    ("mbr.cli.compare.tables", "mbr.cli.evaluate.tables"),
+}
+MOVING_CYCLES = [
+    ["candidates.backends.ct2", "candidates.backends.hf", "candidates.backends.openai", "candidates.generation"],
+    ["mbr.evaluate.judges", "mbr.evaluate.lexical", "mbr.evaluate.neural"],
 ]
+LONG_MODULES = {
+    "candidates/backends/openai.py",
+    "candidates/formats/files.py",
+    "pear/training/loop.py",
+    "tests/candidates/backends/test_openai.py",
+    "tests/candidates/formats/test_files.py",
+    "tests/mbr/test_decode_command.py",
+    "tests/mbr/utilities/test_learned.py",
+    "tests/pear/test_data.py",
+    "tests/pear/test_training.py",
+}
+LONG_FUNCTIONS = {
+    ("mbr/cli/compare/command.py", "parser"),
+    ("mbr/cli/decode/arguments.py", "parser"),
+    ("mbr/compare/comparison.py", "compare"),
+}
+MOST_LINES = 400
+MOST_LINES_OF_A_FUNCTION = 60
 
 
-def modules(package: str) -> list[Path]:
-    return sorted((ROOT / package).rglob("*.py"))
+def room(module: str) -> str | None:
+    """The room of a module, the smallest there is; None where it stands in none."""
+    package, _, inside = module.partition(".")
+    rooms = [name for layer in LAYERS[package] for name in layer if f"{inside}.".startswith(f"{name}.")]
+    return max(rooms, key=len, default=None)
 
 
-def imports(file: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: relative import"
-            found.add(node.module or "")
-    return found
+def floor(module: str) -> int:
+    own, layers = room(module), LAYERS[module.split(".")[0]]
+    return next(number for number, layer in enumerate(layers) if own in layer)
 
 
-@pytest.mark.parametrize("package", MAY_IMPORT)
-def test_packages_import_in_one_direction(package: str) -> None:
-    for file in modules(package):
-        foreign = {name.split(".")[0] for name in imports(file)} & (MAY_IMPORT.keys() | {"tests", "benchmarks"})
-        assert foreign <= MAY_IMPORT[package], f"{file.relative_to(ROOT)} imports {foreign - MAY_IMPORT[package]}"
+def wrong_import(module: str, imported: str) -> str | None:
+    """One sentence on an import that points the wrong way: which, why, and where things belong."""
+    package, other = module.split(".")[0], imported.split(".")[0]
+    if package != other:
+        if PACKAGES.index(other) < PACKAGES.index(package):
+            return None
+        return (
+            f"{module} imports {imported}, but {package} comes before {other} ({' <- '.join(PACKAGES)}): move what it "
+            f"needs down into {package}, or {module} up into {other}"
+        )
+    if imported == package:
+        return f"{module} imports {package} itself, which is for users: import the module that defines the name"
+    if room(module) == room(imported) or floor(imported) < floor(module):
+        return None
+    why = "stands above" if floor(imported) > floor(module) else "stands beside"
+    return (
+        f"{module} imports {imported}, but the room {room(imported)!r} {why} {room(module)!r} in {package}: move what "
+        f"it needs into {room(module)!r} or below, or {module} into a room above {room(imported)!r}"
+    )
 
 
-def layer(module: str) -> int:
-    return MBR_LAYERS.index(module.split(".")[1])
+def place_of(module: str, graph: Graph) -> str:
+    """Where a module that stands in no room belongs, by what it imports and what imports it."""
+    package = module.split(".")[0]
+    ours = {name: room(name) for name in graph if name.startswith(f"{package}.") and room(name)}
+    imported = [ours[name] for name in graph[module] & ours.keys()]
+    importing = [ours[name] for name in ours if module in graph[name]]
+    below = max(imported, key=lambda name: floor(f"{package}.{name}"), default="nothing")
+    above = min(importing, key=lambda name: floor(f"{package}.{name}"), default="nothing")
+    return (
+        f"{module} is in no room of LAYERS (tests/test_architecture.py): by what it imports, it goes above {below!r}, "
+        f"by what imports it, below {above!r}; add it there, or move it into a room"
+    )
 
 
-def test_layers_of_mbr_import_in_one_direction() -> None:
-    for file in modules("mbr"):
-        own = ".".join(file.relative_to(ROOT).with_suffix("").parts)
-        if own == "mbr.__init__":
-            continue
-        for name in imports(file):
-            if name.startswith("mbr."):
-                assert layer(name) <= layer(own), f"{own} imports {name}, which comes later"
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return import_graph(ROOT, PACKAGES)
+
+
+def test_every_module_stands_in_a_room(graph: Graph) -> None:
+    homeless = [module for module in graph if "." in module and room(module) is None]
+    assert not homeless, "\n".join(place_of(module, graph) for module in homeless)
+
+
+def test_imports_point_one_way(graph: Graph) -> None:
+    arrows = [(module, imported) for module in graph if "." in module and room(module) for imported in graph[module]]
+    arrows = [(module, imported) for module, imported in arrows if "." not in imported or room(imported)]
+    wrong = [wrong_import(*arrow) for arrow in sorted(arrows) if arrow not in MOVING_IMPORTS]
+    assert not any(wrong), "\n".join(filter(None, wrong))
+
+
+def test_no_package_imports_tests_or_benchmarks() -> None:
+    for file in (file for package in PACKAGES for file in python_files(ROOT, package)):
+        foreign = {name for name in imports_of(ROOT, file) if name.split(".")[0] in ("tests", "benchmarks")}
+        assert not foreign, f"{file.relative_to(ROOT)} imports {foreign}, which are not in the wheel: move them down"
+
+
+def test_no_modules_import_each_other_in_a_circle(graph: Graph) -> None:
+    circles = [group for group in cycles(graph) if group not in MOVING_CYCLES]
+    assert not circles, "\n".join(
+        f"{', '.join(group)} import each other (inside functions counts): move what they share into a module below"
+        for group in circles
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "message"),
+    [
+        ("mbr.strategies.race", "mbr.pool", "'pool' stands above 'strategies' in mbr: move what it needs into"),
+        ("mbr.compare.rows", "mbr.metaeval.values", "'metaeval' stands beside 'compare'"),
+        ("candidates.lists", "pear.model", "candidates comes before pear (candidates <- pear <- mbr)"),
+        ("mbr.pool", "mbr", "mbr itself, which is for users"),
+        ("mbr.cli.decode.run", "mbr.cli.compare.tables", "'cli.compare' stands beside 'cli.decode'"),
+        ("mbr.pool", "mbr.strategies.base", None),
+        ("mbr.pool", "pear.engine", None),
+        ("mbr.cli.decode.run", "mbr.cli.common.layout", None),
+        ("pear.data.pairs", "pear.data.record", None),
+    ],
+)
+def test_a_wrong_import_is_explained_in_a_sentence(module: str, imported: str, message: str | None) -> None:
+    sentence = wrong_import(module, imported)
+    assert (sentence is None) if message is None else (sentence is not None and message in sentence)
+
+
+def test_a_new_module_is_shown_its_place() -> None:
+    graph = {"mbr.new": {"mbr.pool", "candidates.lists"}, "mbr.pool": set(), "mbr.api": {"mbr.new"}}
+    assert "it goes above 'pool', by what imports it, below 'api'" in place_of("mbr.new", graph)
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": {"d"}, "f": {"a", "e"}}
+    assert cycles(graph) == [["a", "b", "c"], ["d", "e"]]
+
+
+def test_imports_in_functions_count_and_those_for_type_checkers_do_not(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(
+        "import json\nif TYPE_CHECKING:\n    import hidden\n"
+        "def f():\n    from two import three, four\n    class C:\n        import five.six\n"
+    )
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "three.py").touch()
+    assert imports_of(tmp_path, tmp_path / "one.py") == {"json", "two.three", "two", "five.six"}
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "benchmarks", "tests"])
+def test_modules_and_functions_are_short(package: str) -> None:
+    long = []
+    for file in python_files(ROOT, package):
+        name, text = str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
+        if text.count("\n") > MOST_LINES and name not in LONG_MODULES:
+            long.append(f"{name} has {text.count(chr(10))} lines, over {MOST_LINES}: split it by subject")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > MOST_LINES_OF_A_FUNCTION and (name, node.name) not in LONG_FUNCTIONS:
+                    long.append(f"{name}: {node.name} has {lines} lines, over {MOST_LINES_OF_A_FUNCTION}: split it")
+    assert not long, "\n".join(long)
 
 
 HEAVY = ("torch", "transformers", "ctranslate2", "comet", "sacrebleu", "huggingface_hub")

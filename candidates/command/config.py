@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from candidates.command.console import hyphenated
 from candidates.command.journal import was_interrupted
 from candidates.common.errors import InputError, UsageError
 from candidates.common.text import atomic_output, remove_debris
 
-# How to go about a run, not what to compute: left out of the saved configuration.
+# Options that say how to run, not what to compute: left out of the saved configuration.
 TRANSIENT = ("config", "resume", "force", "dry_run", "quiet", "log_format", "list_utilities", "help", "convert")
 
 
@@ -22,15 +24,15 @@ def with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[st
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     finder.add_argument("--config")
     try:
-        found, _ = finder.parse_known_args(argv)
+        options, _ = finder.parse_known_args(argv)
     except argparse.ArgumentError as exc:
         raise UsageError(str(exc)) from exc
-    return [*_words(parser, Path(found.config)), *argv] if found.config else list(argv)
+    return with_run_file(parser, argv, options.config)
 
 
 def with_run_file(parser: argparse.ArgumentParser, argv: Sequence[str], file: str | None) -> list[str]:
     """The same for a command that takes the file as a word of its own."""
-    return [*_words(parser, Path(file)), *argv] if file else list(argv)
+    return [*_words(parser, Path(file), argv), *argv] if file else list(argv)
 
 
 def save_config(output: Path, options: argparse.Namespace, signature: str, failed: int) -> None:
@@ -41,15 +43,14 @@ def save_config(output: Path, options: argparse.Namespace, signature: str, faile
 
 
 def finished_with(output: Path, options: argparse.Namespace, others: Sequence[Path]) -> int | None:
-    """How many segments failed in the finished run with these options; None where there is no such run."""
+    """The number of failed segments of the finished run with these options; None where there is no such run."""
     path = config_path(output)
     files = [output, *others]
     if was_interrupted(files) or not all(file.is_file() for file in (*files, path)):
         return None
-    _, failed, settings = (path.read_text(encoding="utf-8") + "\n\n").split("\n", 2)
-    if settings.rstrip("\n") != _resolved(options).rstrip("\n"):
-        return None
-    return int(failed.split()[1])
+    saved = path.read_text(encoding="utf-8", errors="replace")
+    match = re.fullmatch(r"# [^\n]*\n# (\d+) segments failed\n(.*)", saved, re.DOTALL)
+    return int(match[1]) if match and match[2].rstrip("\n") == _resolved(options).rstrip("\n") else None
 
 
 def config_path(output: Path) -> Path:
@@ -65,7 +66,8 @@ def _resolved(options: argparse.Namespace) -> str:
     return yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
 
 
-def _words(parser: argparse.ArgumentParser, path: Path) -> list[str]:
+def _words(parser: argparse.ArgumentParser, path: Path, argv: Sequence[str]) -> list[str]:
+    """The options of the file as words of a command line. A list of `argv` takes the place of the file's list."""
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as exc:
@@ -77,13 +79,20 @@ def _words(parser: argparse.ArgumentParser, path: Path) -> list[str]:
     if not isinstance(settings, dict):
         raise InputError(f"{path}: expected lines like `utility: pear`")
     actions = {action.dest: action for action in parser._actions}
-    actions |= {name[2:].replace("-", "_"): action for action in parser._actions for name in action.option_strings}
+    actions |= {
+        name.removeprefix("--").replace("-", "_"): action
+        for action in parser._actions
+        for name in action.option_strings
+        if name.startswith("--")
+    }
+    flags = {hyphenated(word).partition("=")[0] for word in argv}
     words: list[str] = []
     for key, value in settings.items():
         action = actions.get(str(key).replace("-", "_"))
         if action is None or action.dest in ("config", "help") or not action.option_strings:
-            raise UsageError(f"{path}: unknown option {key!r}")
-        words += _option_words(path, action, value)
+            raise UsageError(f"{path}: unknown option {key!r}; expected names as in {parser.prog} --help, without --")
+        if not (isinstance(action, argparse._AppendAction) and flags.intersection(action.option_strings)):
+            words += _option_words(path, action, value)
     return words
 
 
@@ -100,7 +109,7 @@ def _option_words(path: Path, action: argparse.Action, value: Any) -> list[str]:
     if value is None:
         return []
     if isinstance(action, argparse._AppendAction) and isinstance(value, list):
-        return [f"{name}={one}" for one in value]
+        return [f"{name}={item}" for item in value]
     if action.nargs is not None and not isinstance(value, dict):
         return [name, *map(str, value if isinstance(value, list) else [value])]
     if isinstance(value, (dict, list)):

@@ -1,7 +1,7 @@
 """What every command of the family shares: exit codes, signals, pipes, messages, option spelling.
 
-stdout is data. Everything said to a person goes to stderr through `Console`, as plain sentences or, for
-clusters, as one JSON object a line. Texts being translated are never logged.
+stdout is data. Messages for people go to stderr through `Console`, as plain sentences or, for clusters, as one JSON
+object per line. Texts being translated are never logged.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Console:
             line = json.dumps(record, ensure_ascii=False)
         else:
             line = f"{self.command}: {message}" if level == "info" else f"{self.command}: {level}: {message}"
-        with suppress(OSError):  # nobody can be told that nobody can be told
+        with suppress(OSError):  # a closed or full stderr leaves no place to report it
             print(line, file=sys.stderr, flush=True)
 
 
@@ -74,7 +74,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        return super().parse_args([_hyphens(word) for word in (sys.argv[1:] if args is None else args)], namespace)
+        return super().parse_args([hyphenated(word) for word in (sys.argv[1:] if args is None else args)], namespace)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
@@ -87,7 +87,8 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
         return super()._get_help_string(action)
 
 
-def _hyphens(word: str) -> str:
+def hyphenated(word: str) -> str:
+    """An option's name with hyphens, however it is spelled; other words as they are."""
     if not word.startswith("--"):
         return word
     name, equals, value = word.partition("=")
@@ -101,11 +102,11 @@ def add_message_options(parser: argparse.ArgumentParser) -> None:
 
 
 class Terminated(BaseException):
-    """SIGTERM, raised where the program stands so that files are left in order."""
+    """SIGTERM as an exception, so that open files are left in order."""
 
 
 def run(command: str, main: Callable[[], int]) -> NoReturn:
-    """Call `main` and end the process with the exit code its outcome deserves."""
+    """Call `main` and end the process with the exit code of its outcome (see `EXIT_CODES`)."""
     signal.signal(signal.SIGTERM, _terminate)
     for name in ("stdout", "stderr"):  # a caller may have closed them
         if getattr(sys, name) is None:
@@ -146,6 +147,5 @@ def _terminate(signum: int, frame: object) -> NoReturn:
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    spelled = [_hyphens(word) for word in words]
-    follows = ("--log-format", "json") in pairwise(spelled)
-    return "--log-format=json" in spelled or follows
+    spelled = [hyphenated(word) for word in words]
+    return "--log-format=json" in spelled or ("--log-format", "json") in pairwise(spelled)

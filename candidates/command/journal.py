@@ -1,8 +1,8 @@
-"""Output files that survive a kill: written beside their final names, committed now and then, published whole.
+"""Output files that survive a kill: written beside their final names, committed every second, published whole.
 
-While a run goes on, `NAME.partial` grows and `NAME.progress` records how far it is good: segments done, bytes per
-file, a digest of the input so far. A run that is killed and resumed cuts the partial files back to the last commit,
-checks that input and settings are the same, and goes on; the published files have the same bytes as those of an
+During a run `NAME.partial` grows, and `NAME.progress` records how much of it is valid: segments done, bytes per file, a
+digest of the input so far. A run that is killed and resumed cuts the partial files back to the last commit, checks
+that input and settings are the same, and continues; the published files have the same bytes as those of an
 uninterrupted run. Under the final names there is never anything but a complete file.
 """
 
@@ -31,7 +31,7 @@ Publisher = Callable[[Path, Path], None]
 
 @dataclass(frozen=True)
 class Commit:
-    """How far the partial files are good, and how many of the segments so far have failed."""
+    """How much of the partial files is valid: segments done, failed ones among them, bytes per file, input digest."""
 
     segments: int
     failed: int
@@ -59,30 +59,35 @@ class Journal:
         self._partials = [partial_path(path) for path in files]
         self._progress_path = progress_path(files[0])
         self._digest = hashlib.blake2b(digest_size=16)
-        # Of the input up to each segment that was read but not yet written: a generator reads ahead.
+        # Digests of the input up to each segment that was read but not yet written: a generator reads ahead.
         self._digests: deque[str] = deque()
         self._streams: list[IO[bytes]] = []
         self._finishing = False
         self._keep = keep_on_error
-        known = self._progress_path.exists() and keep_on_error
-        if known and not resume and not force:
+        interrupted = self._progress_path.exists() and keep_on_error
+        if interrupted and not resume and not force:
             raise UsageError(
                 f"an interrupted run left {self._progress_path}; give --resume to go on with it, or --force to start "
                 "anew"
             )
-        if not (known and resume):
+        if not (interrupted and resume):
             for path in files:
                 refuse_overwrite(path, force=force)
-        self.last = self._read_progress() if known and resume else Commit(0, 0, [0] * len(files), "")
+        self.last = self._read_progress() if interrupted and resume else Commit(0, 0, [0] * len(files), "")
 
     def __enter__(self) -> Self:
         with disk_errors(self._progress_path):
             self._progress = self._progress_path.open("a+b")
-            _lock(self._progress, self.files[0])
-            if self.last.segments:
-                self.last = self._read_progress()  # now that nobody else can write it
-            self._cut_progress()
+            try:
+                _lock(self._progress, self.files[0])
+                if self.last.segments:
+                    self.last = self._read_progress()  # now that no other process can write it
+            except BaseException:
+                self._progress.close()  # releases the lock; the files belong to another process, or are damaged
+                raise
         try:
+            with disk_errors(self._progress_path):
+                self._cut_progress()
             for path, size in zip(self._partials, self.last.sizes, strict=True):
                 with disk_errors(path):
                     path.touch()
@@ -141,7 +146,7 @@ class Journal:
         return self._written.failed
 
     def write(self, chunks: list[bytes], segments: int, failed: int = 0) -> None:
-        """Append to each file what belongs to the next `segments` items, and commit if it is time."""
+        """Append to each file its chunk for the next `segments` items, and commit if it is time."""
         digest = self._written.digest
         for _ in range(segments):
             digest = self._digests.popleft()
@@ -154,7 +159,7 @@ class Journal:
             self.commit()
 
     def commit(self) -> None:
-        """Make everything written so far count."""
+        """Sync everything written so far to disk and record it: a resumed run continues from here."""
         with disk_errors(self.files[0]):
             for stream in self._streams:
                 stream.flush()
@@ -187,12 +192,13 @@ class Journal:
 
     def _read_progress(self) -> Commit:
         lines = self._progress_path.read_bytes().split(b"\n")[:-1]  # a line without its end was never finished
+        nothing = Commit(0, 0, [0] * len(self.files), "")
         if not lines:
-            return Commit(0, 0, [0] * len(self.files), "")
+            return nothing
         try:
             header, *commits = [json.loads(line) for line in lines]
-            before = header["settings"]
-            last = Commit(**commits[-1]) if commits else Commit(0, 0, [0] * len(self.files), "")
+            before = dict(header["settings"])
+            last = _parsed_commit(commits[-1], files=len(self.files)) if commits else nothing
         except (ValueError, KeyError, TypeError) as exc:
             raise InputError(f"{self._progress_path}: not a progress file: {exc}; give --force to start anew") from exc
         changed = [key for key in {**before, **self.settings} if before.get(key) != self.settings.get(key)]
@@ -208,10 +214,11 @@ class Journal:
             # Killed before the first commit, a run may not have made its files yet.
             if size and (not path.exists() or path.stat().st_size < size):
                 raise InputError(f"{path} is missing or shorter than recorded; give --force to start anew")
-        return last
+        # Without a segment there may be headers, which a resumed run writes again.
+        return last if last.segments else nothing
 
     def _close(self) -> None:
-        for stream, size in zip(self._streams, self.last.sizes, strict=True):
+        for stream, size in zip(self._streams, self.last.sizes, strict=False):  # not all may have been opened
             try:
                 stream.close()
             except OSError:
@@ -226,16 +233,25 @@ class Journal:
         for path in self.files:
             remove_debris(path)
         for path in [*self._partials, self._progress_path]:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
 
 
 def _seconds_between_commits() -> float:
-    """Fewer cost time, more lose more in a kill."""
-    given = os.environ.get("MBR_COMMIT_SECONDS", "1")
+    """A short interval costs time; a long one loses more work in a kill."""
+    seconds = os.environ.get("MBR_COMMIT_SECONDS", "1")
     try:
-        return float(given)
+        return float(seconds)
     except ValueError as exc:
-        raise UsageError(f"MBR_COMMIT_SECONDS {given!r} is not a number of seconds; correct or unset it") from exc
+        raise UsageError(f"MBR_COMMIT_SECONDS {seconds!r} is not a number of seconds; correct or unset it") from exc
+
+
+def _parsed_commit(record: dict[str, Any], *, files: int) -> Commit:
+    commit = Commit(**record)
+    numbers = [commit.segments, commit.failed, *commit.sizes]
+    if len(commit.sizes) != files or any(type(number) is not int or number < 0 for number in numbers):
+        raise ValueError(f"expected counts and {files} file sizes, found {record}")
+    return commit
 
 
 def _lock(stream: IO[bytes], output: Path) -> None:

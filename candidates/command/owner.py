@@ -1,8 +1,8 @@
 """Guard against foreign owners of our modules.
 
 The PyPI distributions `pear-mt` and `mbr` install modules called `pear` and `mbr` too. Installed beside ours they
-overwrite it file by file, silently. This check costs a look at the installed distributions' names and turns the
-silence into an error that says how to repair the installation. It lives here because nobody else claims
+overwrite it file by file, silently. This check reads the names of the installed distributions and turns the
+silence into an error that says how to repair the installation. It lives here because no other distribution installs
 `candidates`.
 """
 

@@ -49,7 +49,7 @@ class Sink:
 
     @property
     def done(self) -> int:
-        """Segments that an interrupted run has left finished."""
+        """The number of segments that an interrupted run has finished."""
         return self._journal.last.segments if self._journal else 0
 
     def remaining(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -57,7 +57,7 @@ class Sink:
         return self._journal.skip_done(items) if self._journal else iter(items)
 
     def checked(self, items: Iterable[Item]) -> Iterator[Item]:
-        """All items, those done included, for whoever needs to know their places."""
+        """All items, those done included, for callers that need their places in the input."""
         return self._journal.checked(items) if self._journal else iter(items)
 
     def begin(self, header: bytes, *others: bytes) -> None:
@@ -68,7 +68,7 @@ class Sink:
             self._headers[0] = b""
 
     def write(self, lines: bytes, others: Sequence[bytes], *, segments: int, failed: int) -> None:
-        """What belongs to the next segments: lines of the output, and bytes for each of the other files."""
+        """Append the results of the next segments: lines of the output, and bytes for each of the other files."""
         if not self._output:
             sys.stdout.buffer.write(lines)
             sys.stdout.buffer.flush()

@@ -1,1 +1,1 @@
-"""What every package stands on: errors, text files, closing, the cache folder."""
+"""The foundation of every package: errors, text files, closing, the cache folder."""

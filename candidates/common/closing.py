@@ -1,4 +1,4 @@
-"""Things that hold something which must be given back: a model, a file, a connection."""
+"""Objects that hold a resource which must be released: a model, a file, a connection."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Self
 
 
 class Closing:
-    """`with` closes it at the end, whatever happened."""
+    """Base class for use with `with`, which calls `close` at the end, also after an error."""
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release the resource; without one there is nothing to do."""
 
     def __enter__(self) -> Self:
         return self

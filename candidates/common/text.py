@@ -16,7 +16,7 @@ import sys
 import unicodedata
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
@@ -29,7 +29,7 @@ STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
 
 
 def raw_lines(path: str | Path, *, keep_bom: bool = False) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, bytes without the final `\\n`), streaming; a byte order mark is no content."""
+    """Yield (line number from 1, bytes without the final `\\n`), streaming; a byte order mark is left out."""
     try:
         with _open_binary(path) as stream:
             for number, line in enumerate(stream, 1):
@@ -78,7 +78,8 @@ def atomic_output(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes
             os.fsync(raw.fileno())
         publish(temporary, target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # it was never made, and the error that says why must not be replaced
+            temporary.unlink()
 
 
 def printable(name: str) -> bool:
@@ -97,7 +98,10 @@ def regular_target(path: Path) -> Path:
 
 
 def remove_debris(path: Path) -> None:
-    """Remove temporary files of this path that killed processes left behind."""
+    """Remove temporary files of this path, beside the file it links to, that killed processes left behind."""
+    path = Path(os.path.realpath(path))
+    if not path.parent.is_dir():
+        return
     pattern = re.compile(rf"\.{re.escape(path.name)}\.(\d+){re.escape(TEMPORARY)}")
     for entry in path.parent.iterdir():
         match = pattern.fullmatch(entry.name)
@@ -136,7 +140,7 @@ def publish(temporary: Path, final: Path) -> None:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Give a full disk and an unwritable folder their own words."""
+    """Turn the OSError of a full disk into ResourceError and that of an unwritable folder into UsageError."""
     try:
         yield
     except BrokenPipeError:

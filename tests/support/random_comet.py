@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import yaml
 
-from tests.support.random_pear import CORPUS, draw_weights, write_bert_tokenizer, write_tokenizer
+from tests.support.random_pear import CORPUS, draw_weights, encoder_config, write_bert_tokenizer, write_tokenizer
 
 KINDS = ("regression_metric", "unified_metric", "xcomet_metric")
 ENCODERS = {"xlm-roberta": "XLM-RoBERTa", "xlm-roberta-xl": "XLM-RoBERTa-XL", "bert": "BERT"}
@@ -51,30 +51,10 @@ def write_random_comet(
     `layer` ...). `pretrained_model` is what the checkpoint calls its encoder, by default the absolute path of
     `root/encoder`. Many random layers average all tokens into one vector; a small `attention_gain` keeps them apart.
     """
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import AutoModel
 
     folder = root.resolve() / "encoder"
-    if encoder == "bert":
-        write_bert_tokenizer(folder)
-    else:
-        write_tokenizer(folder)
-        # What transformers 5 writes about special tokens, transformers 4 cannot read; XLM-R's own file says as little.
-        (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}\n')
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    config = AutoConfig.for_model(
-        encoder,
-        vocab_size=len(tokenizer),
-        hidden_size=hidden,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=4 * hidden,
-        max_position_embeddings=max_tokens + 2,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        type_vocab_size=2 if encoder == "bert" else 1,
-    )
-    config.save_pretrained(folder)
+    tokenizer, config = write_encoder(folder, encoder, layers=layers, hidden=hidden, heads=heads, max_tokens=max_tokens)
     settings = {
         **hyper_parameters(kind, layers),
         "encoder_model": ENCODERS[encoder],
@@ -88,6 +68,38 @@ def write_random_comet(
     network = build_network(kind, AutoModel.from_config(config, add_pooling_layer=False), settings)
     draw_weights(network, seed, attention_gain)
     centre(network, tokenizer, settings, seed)
+    write_lightning(root, network, settings)
+    return root
+
+
+def write_encoder(folder: Path, encoder: str, *, layers: int, hidden: int, heads: int, max_tokens: int) -> Any:
+    """Write the encoder's folder, without weights, and return its tokenizer and configuration."""
+    from transformers import AutoTokenizer
+
+    if encoder == "bert":
+        write_bert_tokenizer(folder)
+    else:
+        write_tokenizer(folder)
+        # What transformers 5 writes about special tokens, transformers 4 cannot read; XLM-R's own file says as little.
+        (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}\n')
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = encoder_config(
+        encoder,
+        tokenizer,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        max_tokens=max_tokens,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        type_vocab_size=2 if encoder == "bert" else 1,
+    )
+    config.save_pretrained(folder)
+    return tokenizer, config
+
+
+def write_lightning(root: Path, network: Any, settings: dict[str, Any]) -> None:
+    """The checkpoint as Lightning writes it, and its hyper-parameters beside it."""
     checkpoint = {
         "epoch": 1,
         "global_step": 1000,
@@ -104,7 +116,6 @@ def write_random_comet(
     file.parent.mkdir(parents=True, exist_ok=True)
     torch.save(checkpoint, file)
     (root / "hparams.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    return root
 
 
 def hyper_parameters(kind: str, layers: int) -> dict[str, Any]:

@@ -11,7 +11,6 @@ differ between texts; those of MetricX lie between 0 and 25, hardly any on the e
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.support.random_pear import CORPUS, write_bert_tokenizer
+from tests.support.random_pear import train_pieces, write_bert_tokenizer
 
 Shapes = Iterator[tuple[str, tuple[int, ...]]]
 
@@ -106,32 +105,7 @@ def write_random_metricx(
     root.mkdir(parents=True, exist_ok=True)
     if tokenizer:
         write_mt5_tokenizer(root)
-    config = {
-        "architectures": ["MT5ForRegression"],
-        "d_ff": 2 * hidden,
-        "d_kv": hidden // heads,
-        "d_model": hidden,
-        "decoder_start_token_id": 0,
-        "dropout_rate": 0.1,
-        "eos_token_id": 1,
-        "feed_forward_proj": "gated-gelu",
-        "initializer_factor": 1.0,
-        "is_encoder_decoder": True,
-        "layer_norm_epsilon": 1e-06,
-        "model_type": "mt5",
-        "num_decoder_layers": layers,
-        "num_heads": heads,
-        "num_layers": layers,
-        "output_past": True,
-        "pad_token_id": 0,
-        "relative_attention_max_distance": 128,
-        "relative_attention_num_buckets": 32,
-        "tie_word_embeddings": tied,
-        "tokenizer_class": "T5Tokenizer",
-        "torch_dtype": "float32",
-        "use_cache": True,
-        "vocab_size": vocabulary,
-    }
+    config = _metricx_config(layers, hidden, heads, vocabulary, tied)
     _write_json(root / "config.json", config)
 
     def scale(name: str, shape: tuple[int, ...]) -> float:
@@ -155,7 +129,7 @@ def write_random_metricx(
 
 def write_mt5_tokenizer(root: Path) -> None:
     """A sentencepiece vocabulary as mT5 ships it: padding, end and unknown first, then bytes, then pieces."""
-    pieces = _train_pieces(pad_id=0, eos_id=1, unk_id=2, bos_id=-1, byte_fallback=True, vocab_size=800)
+    pieces = train_pieces(pad_id=0, eos_id=1, unk_id=2, bos_id=-1, byte_fallback=True, vocab_size=800)
     root.mkdir(parents=True, exist_ok=True)
     (root / "spiece.model").write_bytes(pieces)
     specials = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -215,6 +189,36 @@ def _bleurt_shapes(config: dict[str, Any]) -> Shapes:
     yield from _dense("classifier", hidden, 1)
 
 
+def _metricx_config(layers: int, hidden: int, heads: int, vocabulary: int, tied: bool) -> dict[str, Any]:
+    """What the released checkpoints say, but for the size."""
+    return {
+        "architectures": ["MT5ForRegression"],
+        "d_ff": 2 * hidden,
+        "d_kv": hidden // heads,
+        "d_model": hidden,
+        "decoder_start_token_id": 0,
+        "dropout_rate": 0.1,
+        "eos_token_id": 1,
+        "feed_forward_proj": "gated-gelu",
+        "initializer_factor": 1.0,
+        "is_encoder_decoder": True,
+        "layer_norm_epsilon": 1e-06,
+        "model_type": "mt5",
+        "num_decoder_layers": layers,
+        "num_heads": heads,
+        "num_layers": layers,
+        "output_past": True,
+        "pad_token_id": 0,
+        "relative_attention_max_distance": 128,
+        "relative_attention_num_buckets": 32,
+        "tie_word_embeddings": tied,
+        "tokenizer_class": "T5Tokenizer",
+        "torch_dtype": "float32",
+        "use_cache": True,
+        "vocab_size": vocabulary,
+    }
+
+
 def _metricx_shapes(config: dict[str, Any]) -> Shapes:
     hidden, inner, heads = config["d_model"], config["d_ff"], config["num_heads"]
     width = heads * config["d_kv"]
@@ -257,7 +261,7 @@ def _draw(shapes: Shapes, scale: Callable[[str, tuple[int, ...]], float], seed: 
 
 
 def _write_bleurt_pieces(root: Path) -> int:
-    pieces = _train_pieces(
+    pieces = train_pieces(
         pad_id=0,
         pad_piece="[PAD]",
         unk_id=1,
@@ -278,22 +282,6 @@ def _write_bleurt_pieces(root: Path) -> int:
     import sentencepiece
 
     return len(sentencepiece.SentencePieceProcessor(model_proto=pieces))
-
-
-def _train_pieces(**settings: Any) -> bytes:
-    import sentencepiece
-
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS * 4),
-        model_writer=model,
-        hard_vocab_limit=False,
-        character_coverage=1.0,
-        num_threads=1,
-        minloglevel=2,
-        **settings,
-    )
-    return model.getvalue()
 
 
 def _write_json(file: Path, content: dict[str, Any]) -> None:

@@ -6,14 +6,13 @@ hypotheses differ and end.
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from tests.support.random_pear import CORPUS
+from tests.support.random_pear import train_pieces
 
 FAMILIES = ("marian", "m2m100", "nllb", "t5")
 SIZES = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
@@ -112,11 +111,7 @@ def _sentencepiece(file: Path, **options: Any) -> list[str]:
     """Train a vocabulary on a few sentences, write it, and return its pieces."""
     import sentencepiece
 
-    model = io.BytesIO()
-    settings = {"vocab_size": 400, "bos_id": -1, "hard_vocab_limit": False, "character_coverage": 1.0} | options
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS * 4), model_writer=model, num_threads=1, minloglevel=2, **settings
-    )
-    file.write_bytes(model.getvalue())
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    model = train_pieces(**{"vocab_size": 400, "bos_id": -1} | options)
+    file.write_bytes(model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     return [processor.id_to_piece(id) for id in range(processor.get_piece_size())]

@@ -32,23 +32,29 @@ CORPUS = [text for triple in PROBES for text in triple if text] + [
 ]
 
 
-def write_tokenizer(folder: Path) -> None:
-    """A sentencepiece vocabulary as XLM-R ships it, trained on the sentences above."""
+def train_pieces(**settings: Any) -> bytes:
+    """A sentencepiece model trained on the sentences above; `settings` are those of its trainer."""
     import sentencepiece
-    import transformers
 
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(CORPUS * 4),
         model_writer=model,
-        vocab_size=500,
         hard_vocab_limit=False,
         character_coverage=1.0,
         num_threads=1,
         minloglevel=2,
+        **settings,
     )
+    return model.getvalue()
+
+
+def write_tokenizer(folder: Path) -> None:
+    """A sentencepiece vocabulary as XLM-R ships it, trained on the sentences above."""
+    import transformers
+
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "sentencepiece.bpe.model").write_bytes(model.getvalue())
+    (folder / "sentencepiece.bpe.model").write_bytes(train_pieces(vocab_size=500))
     config = '{"tokenizer_class": "XLMRobertaTokenizer", "model_max_length": 512}\n'
     (folder / "tokenizer_config.json").write_text(config)
     # XLM-R folders need their type for the tokenizer to be recognised.
@@ -94,11 +100,26 @@ def random_checkpoint(
     Many random layers average all tokens into one vector, and scores no longer differ; a small `attention_gain`
     keeps tokens apart.
     """
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import AutoModel, AutoTokenizer
 
     (write_bert_tokenizer if model_type == "bert" else write_tokenizer)(scratch)
     tokenizer = AutoTokenizer.from_pretrained(scratch)
-    config = AutoConfig.for_model(
+    config = encoder_config(
+        model_type, tokenizer, layers=layers, hidden=hidden, heads=heads, max_tokens=max_tokens, type_vocab_size=1
+    )
+    head = head or (ResumeNetwork.HEAD if kind == "resume" else HeadConfig())
+    network = build_network(kind, AutoModel.from_config(config, add_pooling_layer=False), head)
+    draw_weights(network, seed, attention_gain)
+    return Checkpoint(network.eval(), tokenizer, "random")
+
+
+def encoder_config(
+    model_type: str, tokenizer: Any, *, layers: int, hidden: int, heads: int, max_tokens: int, **settings: Any
+) -> Any:
+    """The configuration of an encoder of any size; `settings` are further ones of its model type."""
+    from transformers import AutoConfig
+
+    return AutoConfig.for_model(
         model_type,
         vocab_size=len(tokenizer),
         hidden_size=hidden,
@@ -107,12 +128,8 @@ def random_checkpoint(
         intermediate_size=4 * hidden,
         max_position_embeddings=max_tokens + 2,
         pad_token_id=tokenizer.pad_token_id,
-        type_vocab_size=1,
+        **settings,
     )
-    head = head or (ResumeNetwork.HEAD if kind == "resume" else HeadConfig())
-    network = build_network(kind, AutoModel.from_config(config, add_pooling_layer=False), head)
-    draw_weights(network, seed, attention_gain)
-    return Checkpoint(network.eval(), tokenizer, "random")
 
 
 def draw_weights(network: Any, seed: int, attention_gain: float) -> None:

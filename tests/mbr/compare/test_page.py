@@ -22,9 +22,9 @@ from mbr.compare.document import as_json
 from mbr.compare.page import page
 from mbr.compare.page.charts import regret_chart, scatter
 from mbr.compare.page.data import packed, script_json
-from tests.browser import Browser, Page, chromium
 from tests.mbr.compare.conftest import register
 from tests.mbr.compare.made import Counting, Overlap, lists, references
+from tests.support.browser import Browser, Page, chromium
 
 pytestmark = pytest.mark.one_world
 

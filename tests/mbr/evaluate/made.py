@@ -83,3 +83,7 @@ SYSTEMS = {
     "poor": ["Hund rennt.", "Es kostet heute 100 Euro.", "Sonne.", "We saw two birds there.", ""],
     "middle": ["Ein Hund rennt.", "Es kostet 1.000 Euro.", "Die Sonne scheint.", "Wir sahen Vögel.", "Gute Nacht."],
 }  # fmt: skip
+
+# Words of mbr-evaluate for the files of the fixture `files`, and few draws.
+ALL = ("--sources", "src.txt", "--references", "ref.txt", "--systems", "poor.txt", "good.txt", "mid=middle.txt")
+FAST = ("--bootstrap", "100", "--trials", "100")

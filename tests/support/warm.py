@@ -1,4 +1,4 @@
-"""Commands in processes that have the heavy libraries already: `python tests/warm.py FD`, started by `WarmRunner`.
+"""Commands in processes that have the heavy libraries already: `python tests/support/warm.py FD`, by `WarmRunner`.
 
 Importing torch and transformers costs a command five seconds of processor time, and most tests of commands are not
 about that. Here one process imports them (and nothing of ours) and forks for every command; the child runs the
