@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 
 from candidates.common.errors import InputError
 from candidates.lists import CandidateList
-from mbr.markup import table
 from mbr.matrix import UtilityMatrix
 
 Weights = Literal["count", "uniform", "logprob"]
 SelfRule = Literal["exclude", "include"]
 WEIGHTS: tuple[Weights, ...] = ("count", "uniform", "logprob")
 SELF_RULES: tuple[SelfRule, ...] = ("exclude", "include")
-SHOWN = 5  # candidates in a notebook
 
 
 @dataclass(frozen=True)
@@ -85,17 +83,9 @@ class Decision:
         return float(self.expected[self.ranking[0]] - self.expected[self.ranking[1]])
 
     def _repr_html_(self) -> str:
-        """For notebooks: the best candidates with their expected utilities."""
-        source = self.candidates.source if self.candidates else self.source
-        caption = f"{source} ({self.passes} pairs scored{''.join(f', {flag}' for flag in self.flags)})"
-        if self.candidates is None or self.error is not None:
-            return table(["no decision"], [[self.error or ""]], caption)
-        known = len(self.expected) > 0
-        rows = [
-            [str(rank), f"{self.expected[place]:.4g}" if known else "", self.candidates.texts[place]]
-            for rank, place in enumerate(self.ranking[:SHOWN], 1)
-        ]
-        return table(["rank", "expected utility", "candidate"], rows, caption)
+        from mbr.notebook import decision_html
+
+        return decision_html(self)
 
 
 def list_weights(item: CandidateList, kind: Weights) -> NDArray[np.float64]:
