@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from candidates.common.errors import InputError
 from candidates.common.text import atomic_output
-from mbr.markup import heat_map
 
 Relation = Literal["none", "symmetric", "antisymmetric"]
 ARRAYS = ("values", "scored", "about")
@@ -52,11 +51,9 @@ class UtilityMatrix:
         return {"values": self.values, "scored": self.scored, "about": np.frombuffer(encoded, np.uint8)}
 
     def _repr_html_(self) -> str:
-        """For notebooks: a heat map, sorted by the mean of each row."""
-        caption = f"{self.utility}: utility of each row against each column, {self.passes} pairs scored"
-        antisymmetric = self.relation == "antisymmetric"
-        known = self.scored | self.scored.T if antisymmetric else self.scored
-        return heat_map(self.values, known, self.texts, caption, signed=antisymmetric)
+        from mbr.notebook import matrix_html
+
+        return matrix_html(self)
 
     def pack(self) -> bytes:
         """As bytes that can be appended to others', for `publish_matrices`."""
