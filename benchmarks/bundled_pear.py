@@ -6,7 +6,7 @@ Proves that beside the translation model's own log-probability it chooses as wel
 and which kinds of damage it sees. Sources are of the test part, which neither the translation model nor PEAR ever saw;
 candidates are the translation model's 100-best. Each way of choosing is judged against the references by chrF and by
 the similarity of sentence embeddings, both against the nearest reference, a mean over sentences. Differences from the
-beam's own best, and from what the prior alone would choose, come with 95 % intervals of a paired bootstrap. The
+beam's own best, and from what log-probability alone would choose, come with 95 % intervals of a paired bootstrap. The
 embedding judge also taught PEAR (on other sources): chrF is the other voice.
 """
 
@@ -25,13 +25,12 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.shipped_terms import term_values, weight_of
 from benchmarks.support.tatoeba import lists, parts, read, references
 from benchmarks.support.teacher import Agreement, Embedder
 from candidates.generation import Settings
 from candidates.lists import Candidate, CandidateList
 from mbr import decode
-from mbr.cli.decode.resolve import BUNDLED_PRIOR
-from mbr.decide import list_prior
 from mbr.utilities.chrf import ChrF
 from pear.checkpoint import load_checkpoint
 from pear.data.corruptions import diagnose
@@ -48,8 +47,8 @@ def main() -> None:
     parser.add_argument("--single", type=Path, help="folder of a single-candidate model to rerank with")
     parser.add_argument("--sources", type=int, default=1000)
     parser.add_argument("--budget", type=int, default=300, help="passes per list, strategy halving")
-    parser.add_argument("--alone", type=int, default=300, help="sources to try PEAR without a prior on")
-    parser.add_argument("--prior", type=float, default=BUNDLED_PRIOR, help="weight of the log-probability per word")
+    parser.add_argument("--alone", type=int, default=300, help="sources to try PEAR without terms on")
+    parser.add_argument("--logprob", type=float, default=weight_of("logprob"), help="weight of the term logprob")
     parser.add_argument("--part", default="test", choices=("test", "development"), help="development: while training")
     parser.add_argument("--work", type=Path, default=WORK / "quality")
     parser.add_argument("--threads", type=int, default=2)
@@ -116,8 +115,10 @@ def ways_of_choosing(
     pear = {"model": options.model, "strategy": "halving", "budget": options.budget}
     ways: dict[str, Callable[[], Choice]] = {
         BEAM: lambda: np.zeros(len(items), np.int64),
-        LIKELY: lambda: np.array([int(np.asarray(list_prior(item, 1.0)).argmax()) for item in lists]),
-        f"PEAR-MBR, prior {options.prior:g}": lambda: by_utility(lists, "pear", prior=options.prior, **pear),
+        LIKELY: lambda: np.array([int(term_values(item).argmax()) for item in lists]),
+        f"PEAR-MBR, logprob {options.logprob:g}": lambda: by_utility(
+            lists, "pear", add={"logprob": options.logprob}, **pear
+        ),
         "PEAR's absolute score": lambda: by_score(items, texts, options.model),
         "chrF-MBR": lambda: by_utility(lists, "chrf"),
         "chrF-MBR, by probability": lambda: by_utility(lists, "chrf", weights="logprob"),
@@ -127,12 +128,12 @@ def ways_of_choosing(
     }
     if options.single:
         ways["single-candidate reranking"] = lambda: by_score(items, texts, options.single)
-    ways["PEAR-MBR, no prior"] = lambda: by_utility(lists[: options.alone], "pear", **pear)
+    ways["PEAR-MBR, no terms"] = lambda: by_utility(lists[: options.alone], "pear", **pear)
     return ways
 
 
 def line_of(name: str, row: dict[str, Any]) -> str:
-    """The printed results of one way: means with their differences from the beam, and PEAR's from the prior alone."""
+    """The printed results of one way: means with their differences from the beam, and PEAR's from log-probability alone."""
     cells = "  ".join(
         f"{key} {row[key][0]:.{d}f} ({row[key][1]:+.{d}f} [{row[key][2]:+.{d}f}, {row[key][3]:+.{d}f}])"
         for key, d in (("chrf", 2), ("cosine", 4))

@@ -28,12 +28,12 @@ FOLDER = WORK / "compare"
 SETTINGS = [
     "pear,strategy=race",
     "pear,strategy=half",
-    "pear,strategy=race,prior=0,label=pear race alone",
-    "pear,strategy=half,prior=0,label=pear half alone",
+    "pear,strategy=race,add=logprob:0,label=pear race alone",
+    "pear,strategy=half,add=logprob:0,label=pear half alone",
     "chrf",
     "embedding",
 ]
-QUICK = ["pear,strategy=race", "pear,strategy=race,prior=0,label=pear race alone", "chrf", "embedding"]
+QUICK = ["pear,strategy=race", "pear,strategy=race,add=logprob:0,label=pear race alone", "chrf", "embedding"]
 JUDGES = ["bleu", "chrf", "ter", "embedding"]
 
 

@@ -10,7 +10,7 @@ the rules of mbrs do at equal passes. Told of every strategy: regret as a share 
 matrix (mean, 95th percentile, share of lists above 5 %), the same choice as the exact one, the share of its best five
 among ours, the estimate that comes with the choice, passes, and milliseconds of the strategy itself. Sets: synthetic
 matrices with a known rho and tau; the bundled PEAR on the bundled translation model's 100-best lists for 200 test
-sources, alone and with the prior that `mbr-decode` adds, and on the outputs of the WMT23 systems; chrF, and a stand-in
+sources, alone and with the term `logprob` of the shipped recipe, and on the outputs of the WMT23 systems; chrF, and a stand-in
 with the shape of COMET's matrices (similarity of sentence embeddings with the pseudo-reference and with the source),
 for utilities that are no difference.
 """
@@ -41,8 +41,7 @@ from benchmarks.support import peer_strategies as peers
 from benchmarks.support.headlines import headline
 from benchmarks.support.places import WORK
 from benchmarks.support.replay import regret, replay, segment_of, structured, truth
-from mbr.cli.decode.resolve import BUNDLED_PRIOR
-from mbr.decide import list_prior
+from benchmarks.support.shipped_terms import term_values, weight_of
 from mbr.matrix import Relation
 from mbr.strategies import get_strategy
 
@@ -126,9 +125,9 @@ def cases(names: Sequence[str]) -> Iterator[Case]:
         found = list(complete_matrices("test"))
         alone = [one.values.astype(np.float64) for one in found]
         yield Case("bundled PEAR, test", "antisymmetric", alone, (200, 300, 500, 1000))
-        priors = [np.asarray(list_prior(one.item, BUNDLED_PRIOR)) for one in found]
-        both = [values + prior[:, None] - prior for values, prior in zip(alone, priors, strict=True)]
-        yield Case("bundled PEAR with prior, test", "antisymmetric", both, (200, 500))
+        added = [weight_of("logprob") * term_values(one.item) for one in found]
+        both = [values + term[:, None] - term for values, term in zip(alone, added, strict=True)]
+        yield Case("bundled PEAR with logprob, test", "antisymmetric", both, (200, 500))
     if "wmt23" in names:
         matrices = [one.values.astype(np.float64) for one in complete_matrices("wmt23") if len(one.item) > 6]
         yield Case("bundled PEAR, WMT23 systems", "antisymmetric", matrices, (24, 33, 44))

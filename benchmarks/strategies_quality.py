@@ -20,10 +20,9 @@ from benchmarks.bundled_pear import interval
 from benchmarks.matrices import complete_matrices
 from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.support.replay import replay, segment_of
+from benchmarks.support.shipped_terms import term_values, weight_of
 from benchmarks.support.tatoeba import references
 from benchmarks.support.teacher import Embedder, agreement
-from mbr.cli.decode.resolve import BUNDLED_PRIOR
-from mbr.decide import list_prior
 from mbr.strategies import Strategy, get_strategy
 
 STRATEGIES: dict[str, Strategy] = {
@@ -48,13 +47,13 @@ def main() -> None:
     judged = [agreement(one.item.texts, golden[one.item.source], embed) for one in found]
     scores = {"chrF": [one.chrf for one in judged], "cosine": [one.cosine for one in judged]}
     result = {}
-    for prior in (0.0, BUNDLED_PRIOR):
+    for weight in (0.0, weight_of("logprob")):
         matrices = []
         for one in found:
             values = one.values.astype(np.float64)
-            own = list_prior(one.item, prior)
-            matrices.append(values if own is None else values + own[:, None] - own)
-        print(f"\n{len(found)} lists, {'PEAR alone' if not prior else f'with prior {prior:g}'}")
+            term = weight * term_values(one.item)
+            matrices.append(values + term[:, None] - term)
+        print(f"\n{len(found)} lists, {f'with logprob {weight:g}' if weight else 'PEAR alone'}")
         reached: dict[str, dict[str, NDArray[np.float64]]] = {}
         for name, strategy in STRATEGIES.items():
             seeds = options.seeds if strategy.uses_seed else 1
@@ -78,7 +77,7 @@ def main() -> None:
                 mean, low, high = (f"{value:+.{digits}f}" for value in difference)
                 words.append(f"{judge} {values_of.mean():.{digits}f} ({mean} [{low}, {high}])")
             print(f"  {name:24} {passes:6.0f} passes  " + "  ".join(words), flush=True)
-            result[f"{name}, prior {prior:g}"] = row
+            result[f"{name}, logprob {weight:g}"] = row
     (WORK / "strategies_quality.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
 
 

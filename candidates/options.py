@@ -124,7 +124,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
     """The search or sampling that the options describe."""
     return Settings(
         nbest=100 if options.nbest is None else options.nbest,
-        seed=options.seed,
+        seed=1 if options.seed is None else options.seed,
         method=method_of(options),
         **{name: value for name in _SETTINGS if (value := getattr(options, name)) is not None},
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,19 @@ from candidates.common.errors import InputError, UsageError
 from candidates.common.text import atomic_output, remove_debris
 
 # Options that say how to run, not what to compute: left out of the saved configuration.
-TRANSIENT = ("config", "resume", "force", "dry_run", "quiet", "log_format", "list_utilities", "help", "convert")
+TRANSIENT = (
+    "config",
+    "resume",
+    "force",
+    "dry_run",
+    "quiet",
+    "log_format",
+    "list_utilities",
+    "print_recipe",
+    "help",
+    "convert",
+)
+RESOLVED = "# resolved in this run, stronger than the options above:"
 
 
 def with_config(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
@@ -35,11 +48,21 @@ def with_run_file(parser: argparse.ArgumentParser, argv: Sequence[str], file: st
     return [*_words(parser, Path(file), argv), *argv] if file else list(argv)
 
 
-def save_config(output: Path, options: argparse.Namespace, signature: str, failed: int) -> None:
-    """Write the resolved options beside the output, so that --config takes them back."""
+def save_config(
+    output: Path,
+    options: argparse.Namespace,
+    signature: str,
+    failed: int,
+    resolved: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the options beside the output, so that --config takes them back.
+
+    Options that were left open, or given by name, and were resolved in the run stand below the others as `resolved`.
+    """
     remove_debris(config_path(output))
     with atomic_output(config_path(output), force=True) as stream:
-        stream.write(f"# {signature}\n# {failed} segments failed\n{_resolved(options)}".encode())
+        text = f"# {signature}\n# {failed} segments failed\n{_given(options)}"
+        stream.write((text + (f"{RESOLVED}\n{_yaml(resolved)}" if resolved else "")).encode())
 
 
 def finished_with(output: Path, options: argparse.Namespace, others: Sequence[Path]) -> int | None:
@@ -48,22 +71,26 @@ def finished_with(output: Path, options: argparse.Namespace, others: Sequence[Pa
     files = [output, *others]
     if was_interrupted(files) or not all(file.is_file() for file in (*files, path)):
         return None
-    saved = path.read_text(encoding="utf-8", errors="replace")
+    saved = path.read_text(encoding="utf-8", errors="replace").partition(f"{RESOLVED}\n")[0]
     match = re.fullmatch(r"# [^\n]*\n# (\d+) segments failed\n(.*)", saved, re.DOTALL)
-    return int(match[1]) if match and match[2].rstrip("\n") == _resolved(options).rstrip("\n") else None
+    return int(match[1]) if match and match[2].rstrip("\n") == _given(options).rstrip("\n") else None
 
 
 def config_path(output: Path) -> Path:
     return output.with_name(output.name + ".run.yaml")
 
 
-def _resolved(options: argparse.Namespace) -> str:
+def _given(options: argparse.Namespace) -> str:
     settings = {
         key.replace("_", "-"): value
         for key, value in sorted(vars(options).items())
         if key not in TRANSIENT and value is not None and value is not False
     }
-    return yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
+    return _yaml(settings)
+
+
+def _yaml(settings: Mapping[str, Any]) -> str:
+    return str(yaml.safe_dump(dict(settings), allow_unicode=True, sort_keys=False)) if settings else ""
 
 
 def _words(parser: argparse.ArgumentParser, path: Path, argv: Sequence[str]) -> list[str]:
@@ -112,6 +139,8 @@ def _option_words(path: Path, action: argparse.Action, value: Any) -> list[str]:
         return [f"{name}={item}" for item in value]
     if action.nargs is not None and not isinstance(value, dict):
         return [name, *map(str, value if isinstance(value, list) else [value])]
+    if isinstance(value, dict) and getattr(action, "takes_mapping", False):
+        return [f"{name}={json.dumps(value)}"]
     if isinstance(value, (dict, list)):
         raise UsageError(f"{path}: {name[2:]} takes one value, found {value!r}")
     return [f"{name}={value}"]

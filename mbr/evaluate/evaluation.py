@@ -172,11 +172,11 @@ def exit_code_of(error: Exception) -> int:
 
 
 def same_family(utility: str, judge: JudgeSpec | JudgeResult) -> bool:
-    """Whether a utility (by the name in its signature, such as `chrf+resume`) is of the judge's family."""
-    from mbr.utilities import utility_families
+    """Whether a utility or term, by the name in a signature, is of the judge's family."""
+    from mbr.terms import term_family
 
     try:
-        return judge.family in utility_families(utility)
+        return judge.family == term_family(utility)
     except MbrError:  # a plug-in that is broken, or a name of another version
         return utility == judge.name
 

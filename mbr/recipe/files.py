@@ -6,6 +6,7 @@ methods that made them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pear.shipped import SHIPPED
 
 _KEYS = ("utility", "options", "weight", "strategy", "strategy-options", "terms", "weights", "self", "prefilter",
          "guards", "seed", "budget-total", "fits")  # fmt: skip
+SEPARATORS = "\x85\u2028\u2029\ufeff"
 
 
 def read_recipe(name: str | Path) -> Recipe:
@@ -54,7 +56,10 @@ def recipe_for(origin: Origin | None) -> Recipe | None:
 
 def recipe_yaml(recipe: Recipe) -> str:
     """The recipe as YAML, everything spelled out, for `--recipe` to take back."""
-    return str(yaml.safe_dump(recipe_mapping(recipe), allow_unicode=True, sort_keys=False))
+    mapping = recipe_mapping(recipe)
+    # PyYAML writes these line separators as they are and reads them back as others.
+    unicode = not set(json.dumps(mapping, ensure_ascii=False)) & set(SEPARATORS)
+    return str(yaml.safe_dump(mapping, allow_unicode=unicode, sort_keys=False))
 
 
 def recipe_mapping(recipe: Recipe) -> dict[str, Any]:

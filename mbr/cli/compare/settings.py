@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+from candidates.command.model_options import model_options
 from candidates.common.errors import UsageError
-from mbr.cli.common.models import runtime_options
 from mbr.compare.deciding import Rules
 from mbr.compare.presets import Preset, get_preset
 from mbr.compare.settings import Setting, parse_settings
 from mbr.evaluate.judges import QE, JudgeSpec, judge_names, parse_judges
-from mbr.recipe import Changes
+from mbr.recipe import RUNTIME_OPTIONS, Changes
 from mbr.terms import term_names, term_options
 
 DEFAULT_UTILITIES = ("pear", "chrf")
@@ -52,7 +52,7 @@ def nbest_of(options: argparse.Namespace) -> int | None:
 def rules_of(options: argparse.Namespace, nbest: int | None) -> Rules:
     """What all settings have in common."""
     common = Changes(weights=options.weights, self_rule=options.self_rule, seed=options.seed)
-    return Rules(common, nbest, runtime_options(options), options.dtype)
+    return Rules(common, nbest, model_options(options, RUNTIME_OPTIONS), options.dtype)
 
 
 def _with_models(setting: Setting, models: dict[str, str]) -> Setting:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 
 from candidates.command.console import Parser, add_message_options
+from candidates.command.model_options import add_model_options
 from candidates.formats import INPUT_FORMATS
 from candidates.options import add_generation_options
-from mbr.cli.common.models import add_model_options
 from mbr.cli.common.recipes import add_rule_options
 
 QUICK_START = """\
@@ -32,7 +32,8 @@ def parser() -> Parser:
     _add_terms(p)
     _add_output(p)
     add_generation_options(p, short_names=False)
-    add_model_options(p, "utility", checkpoint=True)
+    g = add_model_options(p, "models")
+    g.add_argument("--tokenize", metavar="NAME", help="sacrebleu tokenizer for bleu (default: 13a)")
     g = p.add_argument_group("run")
     g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
     g.add_argument("--dry-run", action="store_true", help="print pairs, tokens, time, memory and signature, then stop")

@@ -75,15 +75,16 @@ def _run(
     stack: ExitStack,
     console: Console,
 ) -> int:
-    from mbr.cli.common.models import runtime_options
+    from candidates.command.model_options import model_options
     from mbr.cli.decode.records import unfit
     from mbr.cli.decode.run import decode_into_sink
     from mbr.opening import open_decoder
+    from mbr.recipe import RUNTIME_OPTIONS
 
     decoder = stack.enter_context(
         open_decoder(
             recipe,
-            runtime=runtime_options(options),
+            runtime=model_options(options, RUNTIME_OPTIONS),
             on_error=options.on_error,
             keep_matrix=options.matrix is not None,
             check=lambda item: unfit(item, options.format),

@@ -65,8 +65,8 @@ def decode_into_sink(
             bar.update(len(window))
         if log is not None:
             log.remove()
-        recipe = recipe_mapping(decoder.recipe)
-        sink.finish(lambda count: save_config(cast(Path, output), options, str(signature), count, recipe))
+        resolved = {"recipe": recipe_mapping(decoder.recipe)}
+        sink.finish(lambda count: save_config(cast(Path, output), options, str(signature), count, resolved))
     if generator is not None:
         show_cut_off(generator, console)
     tally.report(console, signature)

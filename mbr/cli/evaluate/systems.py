@@ -75,13 +75,18 @@ def check_lengths(systems: dict[str, Texts], others: Sequence[Texts]) -> None:
 
 def choosers(path: str) -> list[str]:
     """The utility that chose these outputs and that of its first stage, if mbr-decode wrote them here."""
+    from urllib.parse import unquote
+
     from mbr.signature import Signature
 
     try:
         head = config_path(Path(path)).read_text(encoding="utf-8").partition("\n")[0]
         signature = Signature.parse(head.removeprefix("# "))
         first_stage = [signature["prefilter"].rpartition(":")[0]] if "prefilter" in signature else []
-        return [signature["utility"], *first_stage]
+        terms = [
+            unquote(key.removeprefix("add.")) for key in signature if key.count(".") == 1 and key.startswith("add.")
+        ]
+        return [signature["utility"], *terms, *first_stage]
     except (OSError, ValueError, KeyError, MbrError):  # no such file, or not one of mbr-decode's
         return []
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mbr.utilities.ensemble import Ensemble, parse_ensemble
 
 from candidates import CandidateList
 from candidates.common.errors import EnvironmentProblem, InputError, ModelError, UsageError
 from mbr import decode, get_utility, rerank, utility_matrix
 from mbr.metrics import get_metric
 from mbr.utilities import utility_families
-from mbr.utilities.ensemble import Ensemble, parse_ensemble
 from tests.conftest import Run, write_jsonl
 from tests.mbr.made import number
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import sacrebleu
+from mbr.utilities.resume import WithResume, pairs_of_matrices
 
 from candidates.common.errors import EnvironmentProblem, ModelError, UsageError
 from mbr import rerank, utility_matrix
 from mbr.utilities import get_utility, utility_class, utility_names
 from mbr.utilities.chrf import ChrF
-from mbr.utilities.resume import WithResume, pairs_of_matrices
 from pear import Resume
 from tests.conftest import Run, write_jsonl
 from tests.support.tiny import by_hand, tiny_model

@@ -1,0 +1,28 @@
+"""What the terms of the shipped recipe add to each candidate."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from candidates.common.errors import MbrError
+from candidates.lists import CandidateList
+from mbr.decide import ReferenceWeights
+from mbr.recipe import read_recipe
+from mbr.terms import get_term
+
+RECIPE = read_recipe("en-de")
+
+
+def weight_of(name: str) -> float:
+    """The weight of a term in the shipped recipe."""
+    return next(term.weight for term in RECIPE.terms if term.name == name)
+
+
+def term_values(item: CandidateList, name: str = "logprob") -> NDArray[np.float64]:
+    """A term's value of each candidate [N], without its weight."""
+    with get_term(name) as term:
+        (values,) = term.values([item], ReferenceWeights("uniform"))
+    if isinstance(values, MbrError):
+        raise values
+    return values
