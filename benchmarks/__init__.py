@@ -25,7 +25,7 @@ built once. The docstring of each says what it proves. What they share is in `be
 | resume_quality | Does a small RESUME see what beats the reference? | the metric without it | an hour | |
 | **What are the bundled models worth?** | | | | |
 | candidates | How good are the translation model's lists? | its beam's best, the oracle | minutes | |
-| bundled_pear | How well does the bundled PEAR choose? | the beam, log-probability, chrF-MBR, the oracle | half an hour | |
+| bundled_pear | How well does the bundled PEAR choose? | the beam, logprob, chrF-MBR, the oracle | half an hour | |
 | **What makes something, by hand** | | | | |
 | train_bundled_mt | The bundled translation model | | an hour or two | |
 | train_bundled_pear | The bundled PEAR | | an hour | |

@@ -133,7 +133,7 @@ def ways_of_choosing(
 
 
 def line_of(name: str, row: dict[str, Any]) -> str:
-    """The printed results of one way: means with their differences from the beam, and PEAR's from log-probability alone."""
+    """The printed results of one way: means with their differences from the beam, PEAR's also from logprob's."""
     cells = "  ".join(
         f"{key} {row[key][0]:.{d}f} ({row[key][1]:+.{d}f} [{row[key][2]:+.{d}f}, {row[key][3]:+.{d}f}])"
         for key, d in (("chrf", 2), ("cosine", 4))

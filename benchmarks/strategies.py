@@ -10,9 +10,9 @@ the rules of mbrs do at equal passes. Told of every strategy: regret as a share 
 matrix (mean, 95th percentile, share of lists above 5 %), the same choice as the exact one, the share of its best five
 among ours, the estimate that comes with the choice, passes, and milliseconds of the strategy itself. Sets: synthetic
 matrices with a known rho and tau; the bundled PEAR on the bundled translation model's 100-best lists for 200 test
-sources, alone and with the term `logprob` of the shipped recipe, and on the outputs of the WMT23 systems; chrF, and a stand-in
-with the shape of COMET's matrices (similarity of sentence embeddings with the pseudo-reference and with the source),
-for utilities that are no difference.
+sources, alone and with the term `logprob` of the shipped recipe, and on the outputs of the WMT23 systems; chrF, and a
+stand-in with the shape of COMET's matrices (similarity of sentence embeddings with the pseudo-reference and with the
+source), for utilities that are no difference.
 """
 
 from __future__ import annotations
