@@ -108,20 +108,31 @@ def test_with_all_pairs_scored_it_is_the_expected_utility_plus_the_terms(
 def test_complete_rows_of_an_incomplete_matrix_are_exact(
     relation: Any, size: int, seed: int, self_rule: SelfRule, equal: bool
 ) -> None:
-    """The last two of halving with nearly all passes, and all that prune keeps until the last reference."""
+    """Halving with one pass less than all completes the rows of the best."""
     values, segment, copies = random_list(size, seed, relation, self_rule, equal=equal)
     exact = expected_utility(values, segment.weights, copies, self_rule) + segment.terms
-    most = get_strategy("halving", budget=10**9).passes(size, int(segment.diagonal.sum()), relation) - 1
-    for name, options in (("halving", {"budget": most}), ("prune", {"tolerance": 0.01})):
-        outcome, _ = play(name, options, values, segment)
-        assert outcome.expected is not None
-        assert outcome.ranking is not None
-        best = list(outcome.ranking[:2])
-        met = outcome.scored | outcome.scored.T if relation == "antisymmetric" else outcome.scored
-        complete = (met | np.diag(~segment.diagonal))[best].all()
-        assert complete or name == "prune"  # which may have ended before the last reference
-        if complete:
-            np.testing.assert_allclose(outcome.expected[best], exact[best], rtol=0, atol=1e-9)
+    everything = get_strategy("halving", budget=10**9).passes(size, int(segment.diagonal.sum()), relation)
+    outcome, _ = play("halving", {"budget": everything - 1}, values, segment)
+    assert outcome.expected is not None
+    assert outcome.ranking is not None
+    best = list(outcome.ranking[:2])
+    met = outcome.scored | outcome.scored.T if relation == "antisymmetric" else outcome.scored
+    assert (met | np.diag(~segment.diagonal))[best].all()
+    np.testing.assert_allclose(outcome.expected[best], exact[best], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("relation", ["antisymmetric", "none"])
+@given(size=st.integers(2, 8), seed=seeds, self_rule=st.sampled_from(["exclude", "include"]), equal=st.booleans())
+@settings(deadline=None, max_examples=25)
+def test_prune_is_exact_where_its_first_step_uses_all_references(
+    relation: Any, size: int, seed: int, self_rule: SelfRule, equal: bool
+) -> None:
+    values, segment, copies = random_list(size, seed, relation, self_rule, equal=equal)
+    exact = expected_utility(values, segment.weights, copies, self_rule) + segment.terms
+    outcome, _ = play("prune", {"tolerance": 0.01}, values, segment)
+    assert outcome.expected is not None
+    np.testing.assert_allclose(outcome.expected, exact, rtol=0, atol=1e-9)
+    assert outcome.ranking == rank(outcome.expected)
 
 
 @pytest.mark.parametrize("name", EACH)
