@@ -11,7 +11,7 @@ import pytest
 from candidates.backends.models import guess_backend
 from candidates.common.errors import ModelError, UsageError
 from candidates.generation import Settings, open_generator
-from candidates.lists import CandidateList
+from candidates.lists import CandidateList, Origin
 
 SOURCES = [
     "Tom told me that he wanted to meet my parents.",
@@ -132,6 +132,7 @@ def test_the_hf_back_end_samples_with_its_seed(folders: Folders) -> None:
         assert [item.texts for item in other] != [item.texts for item in first]
         with open_generator(Settings(**settings), model=str(theirs), backend="hf", device="cpu") as generator:
             assert list(generator.generate(SOURCES, skip=3)) == first[3:]
+            assert {item.origin for item in first} == {Origin.of(generator.described())}
 
 
 def test_a_word_piece_is_no_language() -> None:
