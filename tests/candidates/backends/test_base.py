@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,41 +15,16 @@ from candidates import CandidateList, Generator, Origin, Record, Settings, open_
 from candidates.backends.base import BACKENDS
 from candidates.common.errors import EnvironmentProblem, UsageError
 from candidates.generation import backend_class, backend_options
-from tests.conftest import Run
+from tests.conftest import ROOT, Run
 from tests.support.plug_in import write_plug_in
 
-ECHO = """
-from candidates import Generator
-
-
-class Echo(Generator):
-    '''Returns the source itself, marked.'''
-
-    name = "echo"
-    default_method = "sample"
-
-    def __init__(self, model, settings, *, mark="!", times: int = 1, upper: bool = False) -> None:
-        super().__init__()
-        self.settings, self._model = settings, model
-        self._mark, self._times, self._upper = mark, times, upper
-
-    def described(self):
-        return {"model": self._model, **super().described(), "mark": self._mark * self._times, "upper": self._upper}
-
-    def generate(self, sources, *, skip=0):
-        for id, source in enumerate(sources):
-            if id >= skip and source:
-                text = source.upper() if self._upper else source
-                ends = [self._mark * (self._times + place) for place in range(self.settings.nbest)]
-                yield self.listed(source, [text + end for end in ends], id)
-            elif id >= skip:
-                yield self.blank(source, id)
-"""
+PAGE = (ROOT / "docs" / "generate.md").read_text(encoding="utf-8")
+(ECHO,) = re.findall(r"```python\n(# echo\.py\n.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture
 def echo(tmp_path: Path) -> dict[str, str]:
-    """The plug-in beside its entry point, and the environment of a process that has it installed."""
+    """The plug-in of docs/generate.md beside its entry point, and the environment that has it installed."""
     write_plug_in(tmp_path, "echo", ECHO, "mbr_decode.backends", "echo:Echo")
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path}

@@ -141,7 +141,7 @@ def test_a_word_piece_is_no_language() -> None:
 
     m2m100 = dict.fromkeys(["en", "de", "__en__", "__de__"])
     assert find_languages(m2m100, "en", "de").target_tokens == ("__de__",)
-    with pytest.raises(UsageError, match="knows no language 'de'"):
+    with pytest.raises(UsageError, match="has no language 'de'"):
         find_languages(dict.fromkeys(["en", "de", "eng_Latn", "deu_Latn"]), "eng_Latn", "de")
 
 
@@ -161,8 +161,8 @@ def test_languages_must_be_named_and_known(folders: Folders) -> None:
     for model, options, message in (
         (nllb, {}, "give --tgt-lang"),
         (nllb, {"tgt_lang": "deu_Latn"}, "give --src-lang"),
-        (nllb, {"src_lang": "eng_Latn", "tgt_lang": "de"}, "knows no language 'de'"),
-        (m2m100, {"src_lang": "english", "tgt_lang": "de"}, "knows no language 'english'"),
+        (nllb, {"src_lang": "eng_Latn", "tgt_lang": "de"}, "has no language 'de'"),
+        (m2m100, {"src_lang": "english", "tgt_lang": "de"}, "has no language 'english'"),
     ):
         with pytest.raises(UsageError, match=message):
             open_generator(Settings(nbest=1), model=str(model), **options)
