@@ -59,8 +59,11 @@ def backend_class(name: str) -> Any:
 
 
 def backend_options(name: str) -> dict[str, bool]:
-    """The options of a back-end, and whether it needs them."""
+    """The options of a back-end, and whether it needs them: its arguments but for model and settings, the first two."""
     kind = backend_class(name)
     parameters = inspect.signature(kind).parameters
-    names = [option for option in option_names(kind) if option not in ("model", "settings")]
-    return {option: option in parameters and parameters[option].default is inspect.Parameter.empty for option in names}
+    return {
+        option: option in parameters and parameters[option].default is inspect.Parameter.empty
+        for option in option_names(kind)
+        if option not in list(parameters)[:2]
+    }

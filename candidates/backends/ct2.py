@@ -1,10 +1,10 @@
 """Candidates from a CTranslate2 model: n-best beams, samples, and exact epsilon samples.
 
-Sources are taken in chunks of a fixed size, each translated on its own, whatever the number of threads: what comes out
-for a source depends on the chunk it is in and on nothing else, so a resumed run gives what an uninterrupted one would.
-CTranslate2's own random numbers cannot be seeded again in a living translator, and two workers share one stream;
-therefore every chunk of samples has a fresh translator with one worker and a seed of its own. Workers count with one
-thread each, since results may differ in the last digit between numbers of threads.
+Sources are translated in chunks of a fixed size, whatever the number of threads: the candidates of a source depend on
+its chunk only, so a resumed run gives the same candidates as an uninterrupted one. CTranslate2 cannot seed the random
+numbers of an existing translator again, and two workers share one stream; therefore every chunk of samples has a new
+translator with one worker and a seed of its own. Each worker computes with one thread, since results may differ in the
+last digit between numbers of threads.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Ct2Generator(Generator):
         return weights_digest(self._folder)
 
     def close(self) -> None:
-        self._closing.set()  # a chunk under way may have minutes to go
+        self._closing.set()  # a running chunk may need minutes more
         self._pool.shutdown(cancel_futures=True)
         self._translator.unload_model()
 
@@ -221,12 +221,12 @@ class Ct2Generator(Generator):
             )
             for result in results:
                 candidates = self._candidates(result, 0)
-                # They come sorted by score: the first few would be no sample.
+                # They are sorted by score: the first few would not be a sample.
                 lists.append([candidates[place] for place in shuffle.permutation(len(candidates))])
         return lists
 
     def _seeded_translator(self, start: int, tokens: list[str]) -> Any:
-        """A fresh translator whose stream of random numbers is that of this chunk."""
+        """A new translator whose stream of random numbers belongs to this chunk."""
         import ctranslate2
 
         digest = hashlib.blake2b(f"{self.settings.seed} {start}".encode(), digest_size=4).digest()

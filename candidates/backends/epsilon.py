@@ -1,9 +1,9 @@
 """Epsilon sampling from a model that only continues prefixes: exact draws, few calls.
 
-All draws of a source walk down one tree of prefixes together. At a node, the next-token distribution without the
-tokens below epsilon (Hewitt et al., 2022) is split among the draws that are there by one multinomial, which is the
-same as drawing one by one. A call for a prefix also returns the model's greedy way on with the distributions along
-it, so draws that follow it need no further call; only those that leave it start a new one.
+All draws of a source share one tree of prefixes. At a node, one multinomial distributes its draws over the next tokens
+without those below epsilon (Hewitt et al., 2022), which is equivalent to drawing one by one. A call for a prefix also
+returns the model's greedy continuation with the distributions along it, so draws that follow it need no further call;
+only draws that leave it start a new one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Prefix = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Path:
-    """The greedy way on from a prefix: tokens, and the logits each of them was the largest of."""
+    """The greedy continuation of a prefix: tokens, and the logits of which each is the largest."""
 
     tokens: list[int]
     logits: NDArray[np.float32]  # [len(tokens), vocabulary]
@@ -27,7 +27,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Draw:
-    """A sequence without its end token, its log-probability at temperature one, and how often it was drawn."""
+    """A sequence without its end token, its log-probability at temperature one, and its number of draws."""
 
     tokens: Prefix
     logprob: float
@@ -49,7 +49,7 @@ def sample(
     random: np.random.Generator,
 ) -> list[Draw]:
     """Draw sequences; every path of `paths` must hold at least one token."""
-    found: list[Draw] = []
+    draws_made: list[Draw] = []
     waiting: dict[Prefix, tuple[int, float]] = {(): (draws, 0.0)}
     while waiting:
         leaving: dict[Prefix, tuple[int, float]] = {}
@@ -58,16 +58,16 @@ def sample(
             here = prefix
             for greedy, logits in zip(path.tokens, path.logits, strict=True):
                 tokens, shares = truncated(logits, epsilon, temperature)
-                surprise = _log_softmax(logits)
+                logprobs = _log_softmax(logits)
                 following = 0
                 for token, times in zip(tokens.tolist(), random.multinomial(count, shares).tolist(), strict=True):
-                    reached = logprob + float(surprise[token])
+                    reached = logprob + float(logprobs[token])
                     if not times:
                         continue
                     if token == end:
-                        found.append(Draw(here, reached, times, finished=True))
+                        draws_made.append(Draw(here, reached, times, finished=True))
                     elif len(here) + 1 == max_length:
-                        found.append(Draw((*here, token), reached, times, finished=False))
+                        draws_made.append(Draw((*here, token), reached, times, finished=False))
                     elif token == greedy:
                         following = times
                     else:
@@ -75,17 +75,17 @@ def sample(
                 count = following
                 if not count:
                     break
-                here, logprob = (*here, greedy), logprob + float(surprise[greedy])
+                here, logprob = (*here, greedy), logprob + float(logprobs[greedy])
             if count:  # the path ended before its draws did
                 leaving[here] = count, logprob
         waiting = leaving
-    return found
+    return draws_made
 
 
 def truncated(
     logits: NDArray[np.float32], epsilon: float, temperature: float
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Tokens with at least the probability epsilon, and their shares; the likeliest token if none reaches it."""
+    """Tokens with at least the probability epsilon, and their shares; the most likely token if none reaches it."""
     probabilities = np.exp(_log_softmax(logits / temperature))
     tokens = np.flatnonzero(probabilities >= epsilon)
     if not len(tokens):

@@ -1,6 +1,6 @@
 """Candidates from a transformers sequence-to-sequence model, for models that CTranslate2 cannot run.
 
-Every source is one call of `generate` with a seed of its own, so candidates do not depend on what else is in a batch.
+Every source is one call of `generate` with a seed of its own, so candidates do not depend on the other sources.
 Log-probabilities come from a second pass over the finished hypotheses: the model's own, at temperature one and
 before any cut-off, whatever the method.
 """
@@ -136,7 +136,7 @@ class HfGenerator(Generator):
 
         config = self._model.generation_config
         ends = torch.tensor(config.eos_token_id, device=sequences.device).reshape(-1)
-        # A first token that is forced is given, not predicted.
+        # A forced first token is given, not predicted.
         first = 1 + len(self._tokenizer.languages.target_tokens)
         target = sequences[:, first:]
         ended = torch.isin(target, ends)

@@ -155,20 +155,24 @@ def _sentencepiece_tokenizer(folder: Path, model: Path, src_lang: str | None, tg
 
 def find_languages(vocabulary: dict[str, Any], src_lang: str | None, tgt_lang: str | None) -> Languages:
     """How this vocabulary names the two languages; empty where it has no language tokens."""
-    known = [token for token in vocabulary if _LANGUAGE_TOKEN.fullmatch(token)]
-    if not known:
+    languages = [token for token in vocabulary if _LANGUAGE_TOKEN.fullmatch(token)]
+    if not languages:
         if src_lang is not None or tgt_lang is not None:
-            raise UsageError("this model knows no languages to choose from; leave out --src-lang and --tgt-lang")
+            raise UsageError("this model has no languages to choose from; leave out --src-lang and --tgt-lang")
         return Languages()
     if tgt_lang is None:
-        raise UsageError(f"this model translates into several languages; give --tgt-lang, such as {_examples(known)}")
+        raise UsageError(
+            f"the model translates into several languages; give --tgt-lang, such as {_examples(languages)}"
+        )
     for token in (f"<2{tgt_lang}>", f">>{tgt_lang}<<"):
         if token in vocabulary:
             return Languages(source_text=f"{token} ", source_tokens=(token,))
-    target = _language(tgt_lang, known)
+    target = _language(tgt_lang, languages)
     if src_lang is None:
-        raise UsageError(f"this model translates from several languages; give --src-lang, such as {_examples(known)}")
-    return Languages(source_tokens=(_language(src_lang, known),), target_tokens=(target,))
+        raise UsageError(
+            f"the model translates from several languages; give --src-lang, such as {_examples(languages)}"
+        )
+    return Languages(source_tokens=(_language(src_lang, languages),), target_tokens=(target,))
 
 
 def spelled_languages(src_lang: str | None, tgt_lang: str | None) -> str | None:
@@ -209,16 +213,16 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _language(name: str, known: list[str]) -> str:
+def _language(name: str, languages: list[str]) -> str:
     """The token of a language. An ordinary word piece may have its name, so only language tokens count."""
     for token in (name, f"__{name}__"):
-        if token in known:
+        if token in languages:
             return token
-    raise UsageError(f"the model knows no language {name!r}; it knows {_examples(known, 12)}")
+    raise UsageError(f"the model has no language {name!r}; expected one of {_examples(languages, 12)}")
 
 
-def _examples(known: list[str], count: int = 4) -> str:
-    names = sorted({token.strip("_<>").removeprefix("2") for token in known})
+def _examples(languages: list[str], count: int = 4) -> str:
+    names = sorted({token.strip("_<>").removeprefix("2") for token in languages})
     return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")
 
 

@@ -108,7 +108,7 @@ TROUBLE: list[tuple[str, list[str], bytes, int, str]] = [
     ("a dry run on text", ["mbr-decode", "--dry-run"], b"a\n", 2, "make them first"),
     ("a translator for lists", ["mbr-decode", "--candidates", "x", "--translator", "en-de"], b"", 2, "go with text"),
     ("a method for lists", ["mbr-decode", "--candidates", "x", "--method", "beam"], b"", 2, "go with text"),
-    ("a language for a model with one", ["mbr-generate", "--tgt-lang", "fr"], b"a\n", 2, "knows no languages"),
+    ("a language for a model with one", ["mbr-generate", "--tgt-lang", "fr"], b"a\n", 2, "has no languages"),
     (
         "a folder that is no model",
         ["mbr-generate", "--convert", "x", "-o", ".", "--force"],

@@ -11,7 +11,7 @@ import pytest
 from candidates.backends.models import guess_backend
 from candidates.common.errors import ModelError, UsageError
 from candidates.generation import Settings, open_generator
-from candidates.lists import CandidateList
+from candidates.lists import CandidateList, Origin
 
 SOURCES = [
     "Tom told me that he wanted to meet my parents.",
@@ -132,6 +132,7 @@ def test_the_hf_back_end_samples_with_its_seed(folders: Folders) -> None:
         assert [item.texts for item in other] != [item.texts for item in first]
         with open_generator(Settings(**settings), model=str(theirs), backend="hf", device="cpu") as generator:
             assert list(generator.generate(SOURCES, skip=3)) == first[3:]
+            assert {item.origin for item in first} == {Origin.of(generator.described())}
 
 
 def test_a_word_piece_is_no_language() -> None:
@@ -140,7 +141,7 @@ def test_a_word_piece_is_no_language() -> None:
 
     m2m100 = dict.fromkeys(["en", "de", "__en__", "__de__"])
     assert find_languages(m2m100, "en", "de").target_tokens == ("__de__",)
-    with pytest.raises(UsageError, match="knows no language 'de'"):
+    with pytest.raises(UsageError, match="has no language 'de'"):
         find_languages(dict.fromkeys(["en", "de", "eng_Latn", "deu_Latn"]), "eng_Latn", "de")
 
 
@@ -160,8 +161,8 @@ def test_languages_must_be_named_and_known(folders: Folders) -> None:
     for model, options, message in (
         (nllb, {}, "give --tgt-lang"),
         (nllb, {"tgt_lang": "deu_Latn"}, "give --src-lang"),
-        (nllb, {"src_lang": "eng_Latn", "tgt_lang": "de"}, "knows no language 'de'"),
-        (m2m100, {"src_lang": "english", "tgt_lang": "de"}, "knows no language 'english'"),
+        (nllb, {"src_lang": "eng_Latn", "tgt_lang": "de"}, "has no language 'de'"),
+        (m2m100, {"src_lang": "english", "tgt_lang": "de"}, "has no language 'english'"),
     ):
         with pytest.raises(UsageError, match=message):
             open_generator(Settings(nbest=1), model=str(model), **options)
