@@ -21,11 +21,11 @@ from candidates.common.errors import ModelError, UsageError
 from mbr.utilities.base import MatrixUtility, PairUtility, QualityUtility, Triple, Utility
 from mbr.utilities.ensemble import Ensemble
 from mbr.utilities.pear import model_settings, window_of
-from pear.resume import Resume, check_weight
+from pear.resume_metric import ResumeMetric, check_weight
 
 
 class WithResume(PairUtility):
-    """`base` with RESUME added. `model` is a loaded `pear.Resume`, or what `Resume.load` takes, with its options.
+    """`base` with RESUME added. `model` is a loaded `pear.ResumeMetric`, or what its `load` takes, with options.
 
     Each pair costs a pass of RESUME, so only the pairs that a strategy asks for are scored, also where `base` could
     compute them all at once. Closing it closes both.
@@ -34,15 +34,15 @@ class WithResume(PairUtility):
     summary = "a utility with RESUME added"
     needs = "a checkpoint of kind resume (--add-resume)"
 
-    def __init__(self, base: Utility, model: str | Path | Resume, weight: float = 0.2, **options: Any) -> None:
+    def __init__(self, base: Utility, model: str | Path | ResumeMetric, weight: float = 0.2, **options: Any) -> None:
         check_weight(weight)
         if isinstance(base, Ensemble):
             raise UsageError("RESUME cannot be added to an ensemble, whose scale differs from list to list")
-        if options and isinstance(model, Resume):
+        if options and isinstance(model, ResumeMetric):
             raise UsageError(f"options {', '.join(options)} go with a model's name; this one is loaded already")
         self.base = base
         self.weight = float(weight)
-        self.resume = model if isinstance(model, Resume) else Resume.load(model, **options)
+        self.resume = model if isinstance(model, ResumeMetric) else ResumeMetric.load(model, **options)
         self.name = f"{base.name}+resume"
         self.window_passes = window_of(self.resume.engine)
         if isinstance(base, PairUtility):

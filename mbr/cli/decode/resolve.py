@@ -130,7 +130,7 @@ def _check_text_in(options: argparse.Namespace, console: Console) -> None:
 
 
 def _check_resume_model(options: argparse.Namespace) -> None:
-    from pear.resume import check_weight
+    from pear.resume_metric import check_weight
 
     if options.add_resume is None:
         if options.resume_weight is not None:
