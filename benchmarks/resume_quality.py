@@ -30,7 +30,7 @@ from benchmarks.support.places import DATA, ROOT, WMT23, WORK
 from benchmarks.support.teacher import Embedder
 from mbr.metaeval import Gold, Scores, ScoreSet, measure, read_folder
 from mbr.metaeval.postedits import Metric, post_edit_rate, read_post_edits
-from pear.resume import Resume, with_resume
+from pear.resume_metric import ResumeMetric, with_resume_metric
 
 ROWS = [DATA / "wmt-mqm" / name for name in ("en-de-mqm.2021.csv", "en-de-mqm.2021-ted.csv")]
 POST_EDITS = DATA / "mlqe-pe" / "post-editing-test-en-de-test.tar.gz"
@@ -49,10 +49,10 @@ def main() -> None:
         learn(model, options.steps, options.threads)
     embed = Embedder()
     results: dict[str, Any] = {}
-    with Resume.load(str(model), device="cpu") as resume:
+    with ResumeMetric.load(str(model), device="cpu") as resume:
         metrics: dict[str, Metric] = {"chrF": chrf, "embedding": lambda s, r, c: cosine(embed, r, c)}
         metrics |= {
-            f"{name} + {WEIGHT} RESUME": with_resume(metric, resume, WEIGHT) for name, metric in metrics.items()
+            f"{name} + {WEIGHT} RESUME": with_resume_metric(metric, resume, WEIGHT) for name, metric in metrics.items()
         }
         edits = read_post_edits(POST_EDITS)
         known = read_folder(WMT23, "en-de", "mqm", metrics=[]).annotated_only()

@@ -28,22 +28,22 @@ if TYPE_CHECKING:
         score_reference_anchored,
     )
     from pear.mbr import pear_utility_matrix, select_mbr_hypothesis
-    from pear.resume import Resume, with_resume
+    from pear.resume_metric import ResumeMetric, with_resume_metric
     from pear.single import Single
 
 check_owners()
 
 _HOMES = {
-    "Resume": "pear.resume",
+    "ResumeMetric": "pear.resume_metric",
     "Single": "pear.single",
     "pear_utility_matrix": "pear.mbr",
     "select_mbr_hypothesis": "pear.mbr",
-    "with_resume": "pear.resume",
+    "with_resume_metric": "pear.resume_metric",
 }
 
 __all__ = [
     "Metric",
-    "Resume",
+    "ResumeMetric",
     "Single",
     "__version__",
     "build_pairwise_samples",
@@ -55,7 +55,7 @@ __all__ = [
     "score_pairwise",
     "score_reference_anchored",
     "select_mbr_hypothesis",
-    "with_resume",
+    "with_resume_metric",
 ]
 
 

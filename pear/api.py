@@ -1,6 +1,6 @@
 """The public functions, with the names, arguments, sign and defaults of pear-mt 1.1.1.
 
-A script written for pear-mt runs unchanged. `batch_size` bounds memory as it does there (so many pairs of full
+A script written for pear-mt runs unchanged. `batch_size` bounds memory as it does there (pairs of full
 length); the real batches are cut by tokens. Errors are of our types, which say what to do.
 """
 

@@ -46,11 +46,13 @@ class HeadConfig:
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> HeadConfig:
-        """Take the known settings; whatever else a training run recorded is none of the head's business."""
-        known = {field.name: settings[field.name] for field in fields(cls) if settings.get(field.name) is not None}
-        if "hidden_sizes" in known:
-            known["hidden_sizes"] = tuple(int(size) for size in known["hidden_sizes"])
-        config = cls(**known)
+        """Take the settings of the head from those that a training run recorded."""
+        settings_of_head = {
+            field.name: settings[field.name] for field in fields(cls) if settings.get(field.name) is not None
+        }
+        if "hidden_sizes" in settings_of_head:
+            settings_of_head["hidden_sizes"] = tuple(int(size) for size in settings_of_head["hidden_sizes"])
+        config = cls(**settings_of_head)
         if not config.hidden_sizes:
             raise ModelError("hidden_sizes is empty; the head needs at least one hidden layer")
         for name in filter(None, (config.activations, config.final_activation)):
@@ -125,7 +127,7 @@ class PearNetwork(nn.Module):
         return scores
 
 
-class ResumeNetwork(PearNetwork):
+class ResumeMetricNetwork(PearNetwork):
     """RESUME: (source, reference, candidate) encoded together -> how much better the candidate is, from -1 to 1.
 
     Its head sees the first token only, as unified evaluation models do (RESUME paper, section 4.1).
@@ -146,7 +148,7 @@ class ResumeNetwork(PearNetwork):
 
 def build_network(kind: str, encoder: nn.Module, config: HeadConfig) -> PearNetwork:
     """The network of a kind around an encoder."""
-    return ResumeNetwork(encoder, config) if kind == "resume" else PearNetwork(encoder, config, kind)
+    return ResumeMetricNetwork(encoder, config) if kind == "resume" else PearNetwork(encoder, config, kind)
 
 
 def span_means(hidden: Tensor, spans: Tensor) -> Tensor:

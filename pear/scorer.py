@@ -1,7 +1,7 @@
 """A loaded model of any kind, ready to score: a checkpoint's name and kind, and the engine that runs it.
 
-`pear.resume.Resume` and `pear.single.Single` are scorers that know what their rows mean; the commands and `mbr` take
-the plain one. Nothing heavy is imported before `load`.
+`pear.resume_metric.ResumeMetric` and `pear.single.Single` are scorers of rows with a meaning of their own; the commands
+and `mbr` take the plain one. Nothing heavy is imported before `load`.
 
     with Scorer.load("pear-folder", device="cpu") as scorer:
         scorer.engine.score([("A dog.", "Ein Hund.", "Eine Katze.")])
@@ -82,5 +82,5 @@ class Scorer(Closing):
         return self.engine.kind
 
     def close(self) -> None:
-        """Let go of the weights."""
+        """Release the weights."""
         self.engine.close()

@@ -35,7 +35,7 @@ class Layout:
         return self.budget(3)
 
     def budget(self, texts: int) -> int:
-        """Tokens left for so many texts."""
+        """Tokens left for this number of texts."""
         return max(self.max_tokens - self.specials(texts), 0)
 
     def specials(self, texts: int) -> int:

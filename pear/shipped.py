@@ -40,7 +40,7 @@ def shipped_models() -> dict[str, Path]:
 
 
 def fits(pair: str, source: str, candidates: Iterable[str]) -> bool:
-    """Whether a source and its candidates look like this language pair; texts that say nothing do."""
+    """Whether a source and its candidates look like this language pair; texts without evidence do."""
     from_language, to_language = pair.split("-")
     return _is(from_language, [source]) and _is(to_language, candidates)
 
@@ -51,6 +51,6 @@ def _is(language: str, texts: Iterable[str]) -> bool:
     letters = [sign for sign in joined if sign.isalpha()]
     if sum(sign > "\u024f" for sign in letters) > len(letters) / 2:  # not a Latin script
         return False
-    counts = {name: sum(word in known for word in words) for name, known in _FUNCTION_WORDS.items()}
-    said = counts[language] > 0 or len(words) < 8  # so many words of a language hold one of its function words
-    return said and counts[language] >= max(counts.values())
+    counts = {name: sum(word in function_words for word in words) for name, function_words in _FUNCTION_WORDS.items()}
+    present = counts[language] > 0 or len(words) < 8  # eight words of a language hold one of its function words
+    return present and counts[language] >= max(counts.values())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from candidates.common.errors import UsageError
 from mbr.utilities.base import PairUtility, Triple
 from mbr.utilities.pear import model_settings, window_of
-from pear.resume import Resume
+from pear.resume_metric import ResumeMetric
 
 
 class ResumeUtility(PairUtility):
@@ -44,7 +44,7 @@ class ResumeUtility(PairUtility):
     ) -> None:
         if model is None:
             raise UsageError("utility 'resume-metric' needs a checkpoint of kind resume; give its folder (--model)")
-        self._metric = Resume.load(
+        self._metric = ResumeMetric.load(
             model,
             revision=revision,
             encoder=encoder,

@@ -30,18 +30,20 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     g.add_argument("--dtype", choices=("float32", "bf16", "fp16"), default="float32", help="of the encoder")
     g.add_argument("--backend", choices=("torch", "ct2"), default="torch", help="torch, or CTranslate2 on the CPU")
     g.add_argument("--compute-type", choices=("float32", "int8"), help="of the ct2 back-end (default: int8)")
-    g.add_argument("--batch-tokens", type=int, metavar="N", help="padded tokens a batch (default: by device and model)")
+    g.add_argument(
+        "--batch-tokens", type=int, metavar="N", help="padded tokens per batch (default: by device and model)"
+    )
     g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
     add_checkpoint_options(parser)
 
 
 def kind_of(options: argparse.Namespace) -> str:
-    """What kind of model the options name, by its configuration alone, so that input is checked before weights load."""
+    """The kind of the model, from its configuration alone, so that input is checked before weights are loaded."""
     hub = {"cache_dir": options.cache_dir, "local_files_only": options.offline}
     path, _ = locate(options.model, revision=options.revision, **hub)
     try:
         return str(json.loads((path / "config.json").read_text(encoding="utf-8"))["pear"]["kind"])
-    except (OSError, ValueError, LookupError, TypeError):  # the released layout, or what loading will complain of
+    except (OSError, ValueError, LookupError, TypeError):  # the released layout, or a fault that loading reports
         return "pear"
 
 
@@ -60,7 +62,7 @@ def open_checkpoint(options: argparse.Namespace, *, allow_pickle: bool = False, 
 
 
 def open_engine(options: argparse.Namespace, console: Console, kind: str = "pear") -> Engine:
-    """The engine these options describe, with its notes told to the user."""
+    """The engine of these options; its agreement with torch is logged."""
     from pear.engine import Engine
     from pear.runtime.devices import limit_threads
 

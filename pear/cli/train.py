@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.common.errors import UsageError
-from pear.training.recipe import RESUME, Recipe
+from pear.training.recipe import RESUME_METRIC, Recipe
 
 if TYPE_CHECKING:
     from pear.training.origin import Origin
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
 quick start:
-  pear-train --data mqm.csv --from pear -o my-pear                        go on with the released checkpoint
+  pear-train --data mqm.csv --from pear -o my-pear                        start from the released checkpoint
   pear-train --data mqm.csv --pretrain-data da.csv --from-encoder microsoft/infoxlm-large -o my-pear
   pear-train --data judgments.jsonl --layers 4 --hidden 256 -o small      from scratch, vocabulary included
   pear-train --data mqm.csv --kind resume --score-range -25 0 --from-encoder xlm-roberta-base -o my-resume
@@ -28,7 +28,7 @@ quick start:
 
 run.yaml holds the same options without hyphens in front (data: [a.csv, b.csv]); flags are stronger."""
 
-# What each setting of the recipe is; the rest of its option follows from its type.
+# Help of each setting of the recipe; the rest of its option follows from its type.
 RECIPE_HELP = {
     "kind": "what is trained",
     "pairs_per_source": "pairs drawn of each source, anew every epoch",
@@ -48,13 +48,13 @@ RECIPE_HELP = {
     "warm_up": "share of the steps in which the rate rises",
     "schedule": "of the learning rate after that: falling to zero, or level",
     "freeze_encoder": "share of the first epoch in which only the head learns",
-    "batch_tokens": "padded tokens of a batch",
-    "accumulate": "batches a step, shared among the processes",
-    "epochs": "times the data are gone through",
-    "steps": "end after so many, whatever the epochs",
+    "batch_tokens": "padded tokens per batch",
+    "accumulate": "batches per step, shared among the processes",
+    "epochs": "passes over the data",
+    "steps": "end after N steps, whatever the epochs",
     "select": "development statistic that chooses the best weights",
     "every": "steps between measurements and checkpoints",
-    "patience": "stop after so many measurements without progress",
+    "patience": "stop after N measurements without progress",
     "dev_lists": "sources measured with, at most",
     "dev_candidates": "candidates of each of them, at most",
     "seed": "of everything random",
@@ -63,20 +63,20 @@ RECIPE_HELP = {
 }
 
 SENTINELS = ("sentinel-cand", "sentinel-src", "sentinel-ref")
-# Settings that mean nothing to some kinds.
+# Settings that have no meaning for some kinds.
 USELESS = {
     **dict.fromkeys(("flip", "pairs_per_source", "references_as", "absolute_share"), ("single", "resume", *SENTINELS)),
     **dict.fromkeys(("loss", "huber_delta"), ("resume",)),
     "word_weight": ("resume", "sentinel-src", "sentinel-ref"),
 }
-RESUME_SHOWN = {name: f"; resume: {value}" for name, value in RESUME.items()}
+RESUME_METRIC_DEFAULTS = {name: f"; resume: {value}" for name, value in RESUME_METRIC.items()}
 
 
 def parser() -> Parser:
     p = Parser("pear-train", "Train a metric from human judgments.", QUICK_START)
     p.add_argument("run", nargs="?", metavar="RUN.yaml", help="options from a file; flags are stronger")
     p.add_argument("-o", "--output", metavar="FOLDER", help="of the trained model; must not exist")
-    p.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    p.add_argument("--resume", action="store_true", help="continue an interrupted run")
 
     g = p.add_argument_group("data (docs/training.md lists the formats)")
     g.add_argument("--data", nargs="+", metavar="FILE", help="judgments to learn from")
@@ -91,7 +91,7 @@ def parser() -> Parser:
     g.add_argument(
         "--score-range", nargs=2, type=float, metavar=("WORST", "BEST"), help="map scores to 0..1 (RESUME needs it)"
     )
-    g.add_argument("--statistics-only", action="store_true", help="print what the data are, then stop")
+    g.add_argument("--statistics-only", action="store_true", help="print statistics of the data, then stop")
 
     g = p.add_argument_group("first weights (one of them, or sizes for a model from scratch)")
     g.add_argument("--from", dest="from_model", metavar="MODEL", help="a trained model: folder, .ckpt file, hub name")
@@ -128,7 +128,7 @@ def _add_recipe(group: Any) -> None:
         kind = types[setting.name]
         default = None if setting.default is MISSING else setting.default
         name = "--" + setting.name.replace("_", "-")
-        shown = f" (default: {default}{RESUME_SHOWN.get(setting.name, '')})" if default is not None else ""
+        shown = f" (default: {default}{RESUME_METRIC_DEFAULTS.get(setting.name, '')})" if default is not None else ""
         words: dict[str, Any] = {"help": RECIPE_HELP[setting.name] + shown, "default": None}
         if kind is bool:
             words["action"] = argparse.BooleanOptionalAction
@@ -156,7 +156,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         raise UsageError("-o FOLDER is needed: where the trained model goes")
     if options.threads is not None and options.threads < 1:
         raise UsageError(f"--threads {options.threads} is not a positive number")
-    _recipe(options), _origin(options)  # what makes no sense is said before anything heavy is imported
+    _recipe(options), _origin(options)  # raise UsageError before anything heavy is imported
     return _train(options, console, shlex.join(["pear-train", *words]))
 
 
@@ -202,14 +202,14 @@ def _job(options: argparse.Namespace, command: str) -> Job:
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:
-    """The settings that were given; the rest as the papers have it for this kind."""
+    """The settings on the command line; the others as in the paper of this kind."""
     named = {setting.name: getattr(options, setting.name) for setting in fields(Recipe)}
-    given = {name: value for name, value in named.items() if value is not None}
-    kind = given.get("kind", Recipe.kind)
-    useless = [name for name in given if kind in USELESS.get(name, ())]
+    settings = {name: value for name, value in named.items() if value is not None}
+    kind = settings.get("kind", Recipe.kind)
+    useless = [name for name in settings if kind in USELESS.get(name, ())]
     if useless:
-        raise UsageError(f"--{useless[0].replace('_', '-')} has no meaning for --kind {kind}")
-    return Recipe.from_dict({**(RESUME if kind == "resume" else {}), **given})
+        raise UsageError(f"--{useless[0].replace('_', '-')} has no meaning for --kind {kind}; leave it out")
+    return Recipe.from_dict({**(RESUME_METRIC if kind == "resume" else {}), **settings})
 
 
 def _origin(options: argparse.Namespace) -> Origin:

@@ -98,15 +98,15 @@ def corrupted(source: str, reference: str, pool: Sequence[str], seed: int, lp: s
     The penalty is the share of words lost or added, and at least what `PENALTIES` says (just that for `swap`).
     """
     rng = _rng(seed, source, reference)
-    found: list[Corruption] = []
+    corruptions: list[Corruption] = []
     seen: set[str] = set()
     for kind in KINDS:
         for grade in GRADES:
             text = corrupt(reference, kind, grade, source=source, pool=pool, rng=rng, lp=lp)
             if text is not None and text not in seen:
                 seen.add(text)
-                found.append(Corruption(kind, grade, text, _penalty(kind, grade, reference, text, lp)))
-    return found
+                corruptions.append(Corruption(kind, grade, text, _penalty(kind, grade, reference, text, lp)))
+    return corruptions
 
 
 def diagnose(
@@ -314,10 +314,10 @@ NUMBERS = {
 
 
 def _numbers(text: str, grade: int, target: str, rng: Rng) -> str | None:
-    found = list(NUMBERS.get(target, DIGITS).finditer(text))
-    if not found or (grade == 3 and len(found) == 1):
+    matches = list(NUMBERS.get(target, DIGITS).finditer(text))
+    if not matches or (grade == 3 and len(matches) == 1):
         return None
-    for match in reversed(found if grade == 3 else [rng.choice(found)]):
+    for match in reversed(matches if grade == 3 else [rng.choice(matches)]):
         old = match[0]
         new = _other_digits(old, grade, rng) if old.isdigit() else _other_name(old, NUMBER_WORDS[target], grade, rng)
         text = text[: match.start()] + new + text[match.end() :]

@@ -42,12 +42,12 @@ class EvalFolder:
     @classmethod
     def open(cls, path: str | Path, lp: str = "") -> EvalFolder:
         """`lp` may be left out where the folder has one language pair."""
-        found = sorted(file.stem for file in (Path(path) / "sources").glob("*.txt"))
-        if not lp and len(found) != 1:
-            raise UsageError(f"{path} has the language pairs {', '.join(found) or 'none'}; choose one (--lp)")
-        if lp and lp not in found:
-            raise InputError(f"{path}: no sources/{lp}.txt; found {', '.join(found) or 'no language pair'}")
-        return cls(Path(path), lp or found[0])
+        pairs = sorted(file.stem for file in (Path(path) / "sources").glob("*.txt"))
+        if not lp and len(pairs) != 1:
+            raise UsageError(f"{path} has the language pairs {', '.join(pairs) or 'none'}; choose one (--lp)")
+        if lp and lp not in pairs:
+            raise InputError(f"{path}: no sources/{lp}.txt; found {', '.join(pairs) or 'no language pair'}")
+        return cls(Path(path), lp or pairs[0])
 
     @property
     def name(self) -> str:
@@ -67,8 +67,8 @@ class EvalFolder:
         """The name of a reference: this one, which must be there, or the one that the official results use."""
         if name is not None:
             if name not in self.references:
-                found = ", ".join(self.references) or "none"
-                raise UsageError(f"{self.path}: no reference {name!r} for {self.lp}; found {found}")
+                available = ", ".join(self.references) or "none"
+                raise UsageError(f"{self.path}: no reference {name!r} for {self.lp}; found {available}")
             return name
         preferred = (STANDARD_REFERENCE.get((self.name, self.lp), ""), *USUAL_REFERENCES)
         return next((one for one in preferred if one in self.references), next(iter(self.references), None))
@@ -92,9 +92,9 @@ class EvalFolder:
         path = self.path / "human-scores" / f"{self.lp}.{human}{suffix}"
         if not path.is_file():
             files = sorted((self.path / "human-scores").glob(f"{self.lp}.*{suffix}"))
-            found = [file.name.removeprefix(f"{self.lp}.").removesuffix(suffix) for file in files]
+            names = [file.name.removeprefix(f"{self.lp}.").removesuffix(suffix) for file in files]
             raise InputError(
-                f"{self.path}: no human scores {path.name}; found {', '.join(found) or 'none'}; choose one (--human)"
+                f"{self.path}: no human scores {path.name}; found {', '.join(names) or 'none'}; choose one (--human)"
             )
         return path
 
@@ -116,9 +116,9 @@ class EvalFolder:
                     f"{path}, line {number}: more scores of {system} than the {count} sources; expected one each"
                 )
             yield number, system, segment, score
-        for system, found in seen.items():
-            if found != count:
-                raise InputError(f"{path}: {found} scores of {system}, but {count} sources; was it cut off?")
+        for system, scores in seen.items():
+            if scores != count:
+                raise InputError(f"{path}: {scores} scores of {system}, but {count} sources; was it cut off?")
         if not seen:
             raise InputError(f"{path}: empty; expected lines system<TAB>score")
 

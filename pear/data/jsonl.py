@@ -1,4 +1,4 @@
-"""Judgments from JSON lines: a translation a line, a list of candidates a line, or the errors of GEMBA-MQM.
+"""Judgments from JSON lines: one translation per line, one list of candidates per line, or the errors of GEMBA-MQM.
 
 | line | keys |
 | --- | --- |
@@ -93,17 +93,17 @@ def _rows(record: dict[str, Any], where: str, lp: str, path: str | Path) -> Iter
 
 def _one(record: dict[str, Any], where: str, lp: str, path: str | Path) -> Judgment:
     source, translation, score = (_needed(record, name, where) for name in ("source", "translation", "score"))
-    rest = {name: found[0] for name in NAMES if (found := _values(record, name)) and found[0] is not None}
+    rest = {name: values[0] for name in NAMES if (values := _values(record, name)) and values[0] is not None}
     own = record.get("lp")
     rest["lp"] = normal_lp(own) if isinstance(own, str) and own else own or lp or lp_from_name(str(path))
     return judgment(where, source, translation, score, **rest)
 
 
 def _needed(record: dict[str, Any], name: str, where: str) -> Any:
-    found = _values(record, name)
-    if not found:
+    values = _values(record, name)
+    if not values:
         raise InputError(f"{where}: no {' or '.join(ALIASES[name])} among {', '.join(record)!r:.200}; expected one")
-    return found[0]
+    return values[0]
 
 
 def _values(record: dict[str, Any], name: str) -> list[Any]:

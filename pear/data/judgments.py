@@ -7,7 +7,7 @@
 | `sxs` | the same, two translations judged beside each other |
 | `mt-metrics-eval` | a folder `<root>/<test set>` (`folders.py`) |
 | `da` | MLQE-PE's direct assessments, `*.df.short.tsv` |
-| `jsonl` | JSON lines: a translation or a list of candidates each (`jsonl.py`) |
+| `jsonl` | JSON lines: one translation or one list of candidates per line (`jsonl.py`) |
 | `gemba` | JSON lines with marked errors, as GEMBA-MQM distils them |
 
 All may be gzipped; a TSV may be the one table inside a `.tar.gz`.

@@ -127,7 +127,7 @@ class _Rating:
 
 
 def _ratings(path: str | Path) -> Iterable[_Rating]:
-    found: dict[tuple[str, str, str, str], _Rating] = {}
+    ratings: dict[tuple[str, str, str, str], _Rating] = {}
     for where, cells in tsv_rows(path):
         # A mark at the end may enclose a space that other rows do not have.
         source = MARK.sub("", column(cells, ("source",), where)).strip()
@@ -138,7 +138,7 @@ def _ratings(path: str | Path) -> Iterable[_Rating]:
             column(cells, ("seg_id", "globalSegId", "docSegId"), where),
             optional(cells, ("rater",)),
         )
-        rating = found.setdefault(key, _Rating(*key, source, translation, where))
+        rating = ratings.setdefault(key, _Rating(*key, source, translation, where))
         if (rating.source, rating.translation) != (source, translation):
             raise InputError(
                 f"{where}: the text of {key} is not the one of {rating.where}; expected the same text "
@@ -147,7 +147,7 @@ def _ratings(path: str | Path) -> Iterable[_Rating]:
         weight = mqm_weight(column(cells, ("severity",), where), column(cells, ("category",), where), where)
         rating.penalty += weight
         rating.times += _times(optional(cells, ("metadata",)))
-    return found.values()
+    return ratings.values()
 
 
 def _times(metadata: str) -> list[int]:

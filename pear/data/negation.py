@@ -36,16 +36,18 @@ class Language:
 
 
 def negated(text: str, clauses: int, language: str, rng: random.Random) -> str | None:
-    """The text with so many clauses turned into their opposite; None where there are not so many."""
+    """The text with `clauses` clauses turned into their opposite; None where it has fewer."""
     if language not in LANGUAGES:
         return None
     words = text.split()
-    found = [edits for start, end in _clauses(words) if (edits := list(_edits(words, start, end, language)))]
-    if not found:
-        found = [edits for start, end in _clauses(words) if (edits := list(_last_resort(words, start, end, language)))]
-    if len(found) < clauses:
+    choices = [edits for start, end in _clauses(words) if (edits := list(_edits(words, start, end, language)))]
+    if not choices:
+        choices = [
+            edits for start, end in _clauses(words) if (edits := list(_last_resort(words, start, end, language)))
+        ]
+    if len(choices) < clauses:
         return None
-    chosen = sorted((rng.choice(edits) for edits in rng.sample(found, clauses)), key=lambda edit: -edit.start)
+    chosen = sorted((rng.choice(edits) for edits in rng.sample(choices, clauses)), key=lambda edit: -edit.start)
     for edit in chosen:  # from the back, so that positions before stay valid
         words[edit.start : edit.end] = edit.words
     return " ".join(words)

@@ -46,12 +46,12 @@ def summary(groups: Iterable[Group], pairs: Iterable[Pair]) -> dict[str, Any]:
 
 def describe(groups: Iterable[Group], pairs: Iterable[Pair]) -> str:
     """The summary as a table and bars of text."""
-    found = summary(groups, pairs)
-    rows = [*found["language_pairs"].items(), ("total", found["total"])]
+    numbers = summary(groups, pairs)
+    rows = [*numbers["language_pairs"].items(), ("total", numbers["total"])]
     parts = [_table([("language pair", *COUNTS), *[(lp or "?", *(row[name] for name in COUNTS)) for lp, row in rows]])]
     for name in SPREADS:
-        if found[name]["count"]:
-            parts.append(_bars(name if name == "scores" else "absolute differences", found[name]))
+        if numbers[name]["count"]:
+            parts.append(_bars(name if name == "scores" else "absolute differences", numbers[name]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -132,12 +132,12 @@ def _empty(path: str | Path) -> InputError:
 
 def _archived_lines(path: Path, suffix: str) -> Iterator[tuple[int, str]]:
     with _broken(path), _archive(path) as archive:
-        found = _only(archive, path, suffix)
-        stream = archive.extractfile(found)
+        entry = _only(archive, path, suffix)
+        stream = archive.extractfile(entry)
         assert stream is not None  # a regular file, by `_only`
         for number, line in enumerate(stream, 1):
             raw = line.removeprefix(BOM) if number == 1 else line
-            yield number, decode_line(raw.removesuffix(b"\n"), f"{path} ({found.name})", number)
+            yield number, decode_line(raw.removesuffix(b"\n"), f"{path} ({entry.name})", number)
 
 
 def _archive(path: Path) -> tarfile.TarFile:

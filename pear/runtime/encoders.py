@@ -1,4 +1,4 @@
-"""Parts that every neural metric is put together from: an encoder in its shape, its tokenizer, its weights.
+"""Parts of every neural metric: an encoder in its shape, its tokenizer, its weights.
 
 The encoder's configuration and tokenizer are a folder or a hub repository; its weights come with the metric's own.
 """
@@ -20,7 +20,7 @@ from pear.runtime.probes import PROBES
 def locate_encoder(
     named: str | Path | None, recorded: str, root: Path, revision: str | None, hub: dict[str, Any]
 ) -> Path:
-    """The encoder's configuration and tokenizer: a folder or hub name that the user gave, or what was recorded.
+    """The encoder's configuration and tokenizer: a folder or hub name from the user, or the recorded one.
 
     What the checkpoint recorded may have moved: it is looked for beside it too.
     """
@@ -72,7 +72,7 @@ def make_buffers(encoder: Any) -> None:
 
 
 def load_tokenizer(folder: Path, class_name: str | None = None) -> Any:
-    """The tokenizer in a folder, of the class that it names itself unless another is known to be right."""
+    """The tokenizer in a folder, of the class that it names itself, or of `class_name`."""
     import transformers
 
     try:

@@ -41,7 +41,7 @@ def read_released(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The weights and the hyper-parameters, those of the checkpoint before those of `hparams.yaml`.
 
-    `cure` is what to tell the user of a file that is refused.
+    `cure` ends the message about a file that is refused.
     """
     content = _read_lightning(file, allow_pickle, cure)
     return content["state_dict"], {**read_hparams(file), **_plain_dict(content.get("hyper_parameters"))}
@@ -64,7 +64,7 @@ def _read_lightning(file: Path, allow_pickle: bool, cure: str) -> dict[str, Any]
         needs = f"it needs {named[1]}" if named else "it is not a plain tensor file"
         raise ModelError(
             f"{file}: refused, {needs}, which is not on the list of harmless types. Loading it could run any "
-            f"program hidden in the file. If you trust whoever made it as you would trust a program of theirs, {cure}"
+            f"program hidden in the file. If you trust its author as you would trust a program of theirs, {cure}"
         ) from exc
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, ValueError, KeyError) as exc:
         raise ModelError(f"{file}: cannot be read as a torch checkpoint: {exc}") from exc

@@ -123,5 +123,5 @@ def word_numbers(text: str, tokenizer: Any) -> NDArray[np.int64]:
     starts = [place for place, sign in enumerate(signs) if sign and not (place and signs[place - 1])]
     ends = [max(end - 1, start) for start, end in offsets]
     spaces = [place < len(text) and text[place].isspace() for place in ends]
-    found = np.searchsorted(starts, ends, side="right") - 1 + np.asarray(spaces, np.int64)
-    return np.clip(found, 0, max(len(starts) - 1, 0)).astype(np.int64)
+    words = np.searchsorted(starts, ends, side="right") - 1 + np.asarray(spaces, np.int64)
+    return np.clip(words, 0, max(len(starts) - 1, 0)).astype(np.int64)

@@ -39,17 +39,20 @@ def examples(recipe: Recipe, groups: Sequence[Group], epoch: int) -> list[list[E
     if recipe.kind != "pear":
         return [list(_absolute(recipe.kind, groups))]
     pairs = sample_pairs(groups, per_source=recipe.pairs_per_source, seed=seed, references_as=recipe.references_as)
-    found = [[Example((p.source, p.a, p.b), p.difference, (None, p.words_a, p.words_b)) for p in pairs]]
+    lists = [[Example((p.source, p.a, p.b), p.difference, (None, p.words_a, p.words_b)) for p in pairs]]
     if recipe.absolute_share > 0:
         singles = list(_absolute("single", groups))
         wanted = min(len(singles), int(recipe.absolute_share * len(pairs)))
         draw = np.random.default_rng(seed)
-        found.append([singles[k] for k in draw.choice(len(singles), wanted, replace=False)])
-    return [rows for rows in found if rows]
+        lists.append([singles[k] for k in draw.choice(len(singles), wanted, replace=False)])
+    return [rows for rows in lists if rows]
 
 
 def check_scores(kind: Kind, groups: Iterable[Group]) -> None:
-    """RESUME takes scores from 0 to 1, where 1 is as good as the reference; it and one sentinel need references."""
+    """Raises InputError unless the data suit the kind.
+
+    RESUME takes scores from 0 to 1, where 1 is as good as the reference; it and one sentinel need references.
+    """
     for group in groups:
         if kind in ("resume", "sentinel-ref") and group.reference is None:
             raise InputError(f"kind {kind} needs references; {group.source!r} has none")
@@ -63,7 +66,7 @@ def check_scores(kind: Kind, groups: Iterable[Group]) -> None:
 
 
 def check_examples(recipe: Recipe, groups: Sequence[Group]) -> None:
-    """Whether there is something to learn from, and all that the recipe asks for is there."""
+    """Raises InputError where there is nothing to learn from, or the data lack what the recipe asks for."""
     check_scores(recipe.kind, groups)
     if not any(len(group.candidates) > (recipe.kind == "pear" and recipe.references_as is None) for group in groups):
         raise InputError("nothing to learn from: no source has two judged translations")
@@ -72,11 +75,13 @@ def check_examples(recipe: Recipe, groups: Sequence[Group]) -> None:
 
 
 def word_channels(groups: Iterable[Group]) -> int:
-    """How many numbers each word comes with; 0 where there are none."""
-    found = {len(item.words[0]) for group in groups for item in group.candidates if item.words}
-    if len(found) > 1:
-        raise InputError(f"words come with {sorted(found)} numbers in different files; expected as many everywhere")
-    return found.pop() if found else 0
+    """Numbers that come with each word; 0 where there are none."""
+    counts = {len(item.words[0]) for group in groups for item in group.candidates if item.words}
+    if len(counts) > 1:
+        raise InputError(
+            f"words come with {sorted(counts)} numbers in different files; expected the same number everywhere"
+        )
+    return counts.pop() if counts else 0
 
 
 def _absolute(kind: Kind, groups: Iterable[Group]) -> Iterator[Example]:
@@ -96,7 +101,7 @@ def _absolute(kind: Kind, groups: Iterable[Group]) -> Iterator[Example]:
 
 
 def inputs(kind: Kind, group: Group, texts: Sequence[str]) -> list[tuple[str, ...]]:
-    """What a model of this kind is shown to score some translations of a group: singly, or all ordered pairs."""
+    """Rows of texts with which a model of this kind scores translations of a group: singly, or all ordered pairs."""
     if kind == "pear":
         return [(group.source, a, b) for a in texts for b in texts]
     if kind == "resume":
@@ -107,7 +112,7 @@ def inputs(kind: Kind, group: Group, texts: Sequence[str]) -> list[tuple[str, ..
 
 
 def as_prediction(kind: Kind, scores: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Scores of `inputs` as one prediction a translation [n], or the antisymmetric part of all pairs [n, n]."""
+    """Scores of `inputs` as one prediction per translation [n], or the antisymmetric part of all pairs [n, n]."""
     if kind != "pear":
         return scores
     square = scores.reshape(count, count)

@@ -1,4 +1,4 @@
-"""One process or several: what the training loop asks of either.
+"""One process or several: what the training loop needs from either.
 
 Start the same command under torchrun and every process takes a share of each step's batches:
 
@@ -10,7 +10,7 @@ Start the same command under torchrun and every process takes a share of each st
 | ddp | `Replicated` | whole in every process (DistributedDataParallel) |
 | fsdp | `Sharded` | divided among the processes (FSDP2), for encoders too large for one device |
 
-Both ways average gradients over the processes; the loop asks for their sum by making its loss so many times larger.
+Both ways average gradients over the processes; the loop multiplies its loss by their number to get the sum.
 Checkpoints hold whole weights, so that a run may go on with another number of processes, or in another mode.
 """
 
@@ -51,7 +51,7 @@ class Alone:
         return self.rank == 0
 
     def share(self, items: Sequence[Item]) -> list[tuple[Item, bool]]:
-        """This process's share of the items, as many as every other's; False marks one that only fills up."""
+        """This process's share of the items, as many as every other's; False marks padding."""
         rounds = -(-len(items) // self.size)
         mine = [(item, True) for item in items[self.rank :: self.size]]
         return mine + [(items[0], False)] * (rounds - len(mine))
@@ -73,7 +73,7 @@ class Alone:
         return values
 
     def state(self, learner: nn.Module) -> State:
-        """All weights, whole; only the leader's answer counts."""
+        """All weights, whole; only the leader uses them."""
         return dict(learner.state_dict())
 
     def optimizer_state(self, optimizer: torch.optim.Optimizer) -> State:
@@ -158,10 +158,10 @@ class Sharded(Replicated):
         torch.distributed.all_reduce(square)
         for gradient in whole:
             square += gradient.float().square()
-        found = float(square.sqrt())
-        for gradient in [*parts, *whole] if found > norm else ():
-            gradient *= norm / (found + 1e-6)
-        return found
+        before = float(square.sqrt())
+        for gradient in [*parts, *whole] if before > norm else ():
+            gradient *= norm / (before + 1e-6)
+        return before
 
     def state(self, learner: nn.Module) -> State:
         return {name: self._gathered(value) for name, value in learner.state_dict().items()}

@@ -16,8 +16,8 @@ Kind = Literal["pear", "single", "resume", "sentinel-cand", "sentinel-src", "sen
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-# What the RESUME paper does otherwise.
-RESUME: dict[str, Any] = {
+# Settings of the RESUME paper that differ from the defaults.
+RESUME_METRIC: dict[str, Any] = {
     "loss": "mse",
     "encoder_rate": 1e-5,
     "head_rate": 3e-5,
@@ -91,16 +91,16 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> Recipe:
-        known = {field.name for field in fields(cls)}
-        unknown = [name for name in settings if name not in known]
+        names = {field.name for field in fields(cls)}
+        unknown = [name for name in settings if name not in names]
         if unknown:
             raise UsageError(
-                f"{unknown[0]!r} is no setting of a training run; expected some of {', '.join(sorted(known))}"
+                f"{unknown[0]!r} is no setting of a training run; expected some of {', '.join(sorted(names))}"
             )
         return cls(**settings)
 
     def rate(self, step: int, steps: int) -> float:
-        """Share of the peak learning rate at a step of so many: up, then level or falling to zero."""
+        """Share of the peak learning rate at a step of `steps`: rising, then level or falling to zero."""
         rise = max(self.warm_up * steps, 1.0)
         if step < rise:
             return (step + 1) / (rise + 1)

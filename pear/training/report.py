@@ -67,17 +67,17 @@ def draw_losses(logs: dict[str, list[dict[str, Any]]]) -> str:
         f'<path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - 20}" fill="none" stroke="#8a97a3"/>',
     ]
     for number, (name, values) in enumerate(series.items()):
-        known = [(step, value) for step, value in zip(steps, values, strict=True) if value is not None]
-        if not known:
+        measured = [(step, value) for step, value in zip(steps, values, strict=True) if value is not None]
+        if not measured:
             continue
-        low, high = min(value for _, value in known), max(value for _, value in known)
+        low, high = min(value for _, value in measured), max(value for _, value in measured)
         points = " ".join(
             f"{LEFT + (WIDTH - LEFT - 20) * step / max(offset, 1):.1f},"
             f"{HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * ((value - low) / (high - low) if high > low else 0.5):.1f}"
-            for step, value in known
+            for step, value in measured
         )
         colour = COLOURS[number]
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        label = f"{name}: from {known[0][1]:.3g} to {known[-1][1]:.3g}; the axis is {low:.3g} to {high:.3g}"
+        label = f"{name}: from {measured[0][1]:.3g} to {measured[-1][1]:.3g}; the axis is {low:.3g} to {high:.3g}"
         parts.append(f'<text x="{LEFT}" y="{22 + 20 * number}" fill="{colour}">{escape(label)}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"

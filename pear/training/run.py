@@ -2,7 +2,7 @@
 
 Two stages where there is data for the first: with `pretrain` (direct assessments, say) the scale of the scores is
 frozen; then, with the final data (MQM), it is learned. Each stage keeps its checkpoint in a folder beside the output,
-so that a run that was killed goes on with the stage it was in.
+so that a killed run is continued in the stage it was in.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Sources:
         return group(average_raters(rows))
 
     def _rows(self, file: str) -> Iterable[Judgment]:
-        """The judgments of a file; options go only to the formats that know them."""
+        """The judgments of a file; options go only to the formats that take them."""
         format = self.format or guess_format(file)
-        known = {name: value for name, value in self.where.items() if format in TAKEN_BY.get(name, (format,))}
-        return read_judgments(file, format, **known)
+        options = {name: value for name, value in self.where.items() if format in TAKEN_BY.get(name, (format,))}
+        return read_judgments(file, format, **options)
 
     def _scaled(self, row: Judgment, file: str) -> Judgment:
         if self.score_range is None:
@@ -105,7 +105,7 @@ def run(
     stages: list[tuple[str, Recipe, Sequence[Group]]] = [("stage-2", job.recipe, train_groups)]
     if pretrain:
         stages.insert(0, ("stage-1", replace(job.recipe, learn_scale=False), _without(pretrain, dev_groups)))
-    for _, recipe, groups in stages:  # hours of the first stage are no time to find a fault of the second's data
+    for _, recipe, groups in stages:  # before the hours of the first stage
         check_examples(recipe, groups)
     check_scores(job.recipe.kind, dev_groups)
     for name, recipe, groups in stages:
@@ -135,7 +135,7 @@ def _check_folders(job: Job, resume: bool) -> None:
         raise UsageError(f"{job.output} exists; give the name of a new folder")
     if job.work.exists() and not resume:
         raise UsageError(
-            f"{job.work} holds an interrupted run; go on with it (--resume), or delete it or give another name"
+            f"{job.work} holds an interrupted run; continue it (--resume), or delete it or give another name"
         )
 
 

@@ -1,7 +1,7 @@
 """What a training run begins with: a trained model, an encoder, a translation model's encoder, or nothing.
 
 begin("pear", Origin(encoder="microsoft/infoxlm-large"))        # a hub encoder under a fresh head
-begin("pear", Origin(model="pear"))                             # go on with the released checkpoint
+begin("pear", Origin(model="pear"))                             # start from the released checkpoint
 begin("single", Origin(model="my-pear"))                        # its weights in another kind of model
 begin("pear", Origin(layers=4, hidden=256), texts)              # from scratch, vocabulary learned from the texts
 """
@@ -19,7 +19,7 @@ import torch
 from candidates.common.errors import InputError, ModelError, UsageError
 from candidates.training.loop import learn_pieces
 from pear.checkpoint import Checkpoint, load_checkpoint
-from pear.model import HeadConfig, ResumeNetwork, build_network
+from pear.model import HeadConfig, ResumeMetricNetwork, build_network
 from pear.runtime.hub import ENCODER_WEIGHTS, fetch
 from pear.training.origin import Origin
 from pear.training.recipe import Kind
@@ -44,29 +44,29 @@ def begin(kind: Kind, origin: Origin, texts: Iterable[str] = (), *, seed: int = 
 
 
 def _head(kind: Kind, origin: Origin) -> HeadConfig:
-    config = ResumeNetwork.HEAD if kind == "resume" else HeadConfig()
+    config = ResumeMetricNetwork.HEAD if kind == "resume" else HeadConfig()
     return replace(config, hidden_sizes=origin.hidden_sizes or config.hidden_sizes, dropout=origin.dropout)
 
 
 def _from_model(kind: Kind, origin: Origin) -> Checkpoint:
     """A trained model as it is; or, where another kind is wanted, its encoder, and its head if that fits too."""
-    found = load_checkpoint(
+    checkpoint = load_checkpoint(
         str(origin.model),
         revision=origin.revision,
         cache_dir=origin.cache_dir,
         local_files_only=origin.offline,
         kind=None,
     )
-    before = found.network
+    before = checkpoint.network
     same_head = kind == before.kind or "resume" not in (kind, before.kind)
     if same_head and origin.hidden_sizes is not None:
         raise UsageError("hidden_sizes is for a fresh head; the model has one")
     if before.kind == kind:
-        return found
+        return checkpoint
     network = build_network(kind, before.encoder, before.config if same_head else _head(kind, origin))
     if same_head:
         network.head.load_state_dict(before.head.state_dict())
-    return replace(found, network=network)
+    return replace(checkpoint, network=network)
 
 
 def _from_encoder(origin: Origin) -> tuple[Any, Any]:
@@ -86,13 +86,13 @@ def _from_encoder(origin: Origin) -> tuple[Any, Any]:
             files=ENCODER_WEIGHTS,
         )
     try:
-        encoder, found = AutoModel.from_pretrained(
+        encoder, loading = AutoModel.from_pretrained(
             folder, add_pooling_layer=False, trust_remote_code=False, output_loading_info=True
         )
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as exc:
         raise ModelError(f"{folder}: cannot be loaded as an encoder: {exc}") from exc
-    missing = sorted(found["missing_keys"])
+    missing = sorted(loading["missing_keys"])
     if missing:
         raise ModelError(
             f"{folder}: {len(missing)} weights of the encoder are not in it, e.g. {missing[0]}; a trained metric is "
@@ -104,14 +104,14 @@ def _from_encoder(origin: Origin) -> tuple[Any, Any]:
 def _from_nothing(origin: Origin, texts: Iterable[str]) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoModel
 
-    known = list(texts)
-    if not known:
+    corpus = list(texts)
+    if not corpus:
         raise InputError("no texts to learn a vocabulary from")
     with tempfile.TemporaryDirectory() as scratch:
         pieces = Path(scratch, "sentencepiece.model")
         try:
-            learn_pieces(known, origin.vocabulary or 8000, pieces)
-        except RuntimeError as exc:  # sentencepiece says what it misses, at length
+            learn_pieces(corpus, origin.vocabulary or 8000, pieces)
+        except RuntimeError as exc:  # the message of sentencepiece says why, at length
             raise InputError(
                 f"no vocabulary of {origin.vocabulary or 8000} pieces can be learned from these texts: {exc}"
             ) from exc

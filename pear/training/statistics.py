@@ -32,11 +32,11 @@ class Pairs:
 
     @classmethod
     def of(cls, predicted: Sequence[Any], judged: Sequence[Sequence[float]]) -> Pairs:
-        """From one prediction a segment, scores [n] or an antisymmetric matrix [n, n], and judged scores [n]."""
+        """From one prediction per segment, scores [n] or an antisymmetric matrix [n, n], and judged scores [n]."""
         segments, differences, gold = [], [], []
-        for number, (found, scores) in enumerate(zip(predicted, judged, strict=True)):
+        for number, (prediction, scores) in enumerate(zip(predicted, judged, strict=True)):
             i, j = np.triu_indices(len(scores), k=1)
-            values = np.asarray(found, np.float64)
+            values = np.asarray(prediction, np.float64)
             truth = np.asarray(scores, np.float64)
             segments.append(np.full(len(i), number))
             differences.append(values[i, j] if values.ndim == 2 else values[i] - values[j])
@@ -73,7 +73,7 @@ def pdp(pairs: Pairs) -> float:
 
 def segment_pearson(predicted: Sequence[Any], judged: Sequence[Sequence[float]]) -> float:
     """Mean over segments of the Pearson correlation; a matrix counts by its row means; constant segments drop out."""
-    found = []
+    correlations = []
     for values, scores in zip(predicted, judged, strict=True):
         array = np.asarray(values, np.float64)
         array = array.mean(axis=1) if array.ndim == 2 else array
@@ -81,5 +81,5 @@ def segment_pearson(predicted: Sequence[Any], judged: Sequence[Sequence[float]])
         x, y = array - array.mean(), truth - truth.mean()
         size = np.sqrt((x**2).sum() * (y**2).sum())
         if size > 1e-12:
-            found.append(float((x * y).sum() / size))
-    return float(np.mean(found)) if found else 0.0
+            correlations.append(float((x * y).sum() / size))
+    return float(np.mean(correlations)) if correlations else 0.0

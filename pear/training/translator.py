@@ -38,7 +38,7 @@ def read_weights(file: Path) -> dict[str, np.ndarray[Any, Any]]:
     weights = {}
     for name, value in raw.items():
         scale = raw.get(f"{name}_scale")
-        if value.dtype == np.int8 and scale is not None:  # one scale a row
+        if value.dtype == np.int8 and scale is not None:  # one scale per row
             weights[name] = value.astype(np.float32) / scale.reshape(-1, 1).astype(np.float32)
         elif not name.endswith("_scale"):
             weights[name] = value.astype(np.float32)
@@ -53,9 +53,9 @@ def start_from_translator(folder: Path, *, layers: int | None = None, positions:
     tokenizer = tokenizer_of_pieces(folder / "sentencepiece.model", positions)
     try:
         embedding = weights["encoder/embeddings_0/weight"]
-        found = len({name.split("/")[1] for name in weights if re.match(r"encoder/layer_\d+/", name)})
+        available = len({name.split("/")[1] for name in weights if re.match(r"encoder/layer_\d+/", name)})
         heads = int(weights["encoder/num_heads"]) if "encoder/num_heads" in weights else embedding.shape[1] // 64
-        layers = min(layers or found, found)
+        layers = min(layers or available, available)
         width = embedding.shape[1]
         config = AutoConfig.for_model(
             "xlm-roberta-xl",
@@ -95,8 +95,8 @@ def _encoder_state(weights: dict[str, Any], layers: int, positions: int) -> dict
     words = np.concatenate([table[[1, 3, 2, 0]], table[3:]]) * math.sqrt(width)
     words[1] = 0  # padding
     places = np.zeros((positions + 2, width), np.float32)
-    known = weights["encoder/position_encodings/encodings"]
-    places[2 : 2 + min(positions, len(known))] = known[:positions]
+    sinusoids = weights["encoder/position_encodings/encodings"]
+    places[2 : 2 + min(positions, len(sinusoids))] = sinusoids[:positions]
     state = {
         "embeddings.word_embeddings.weight": words.astype(np.float32),
         "embeddings.position_embeddings.weight": places,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from pear.checkpoint import Checkpoint, save_released
-from pear.model import HeadConfig, ResumeNetwork, build_network
+from pear.model import HeadConfig, ResumeMetricNetwork, build_network
 from pear.runtime.probes import PROBES
 
 CORPUS = [text for triple in PROBES for text in triple if text] + [
@@ -107,7 +107,7 @@ def random_checkpoint(
     config = encoder_config(
         model_type, tokenizer, layers=layers, hidden=hidden, heads=heads, max_tokens=max_tokens, type_vocab_size=1
     )
-    head = head or (ResumeNetwork.HEAD if kind == "resume" else HeadConfig())
+    head = head or (ResumeMetricNetwork.HEAD if kind == "resume" else HeadConfig())
     network = build_network(kind, AutoModel.from_config(config, add_pooling_layer=False), head)
     draw_weights(network, seed, attention_gain)
     return Checkpoint(network.eval(), tokenizer, "random")

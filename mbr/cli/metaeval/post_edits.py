@@ -72,11 +72,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
             for word in words
         }
         if options.add_resume is not None:
-            from pear.resume import Resume, with_resume
+            from pear.resume_metric import ResumeMetric, with_resume_metric
 
-            model = stack.enter_context(Resume.load(options.add_resume, **model_options(options)))
+            model = stack.enter_context(ResumeMetric.load(options.add_resume, **model_options(options)))
             weight = options.resume_weight
-            metrics |= {f"{word} + {weight:g} RESUME": with_resume(metrics[word], model, weight) for word in words}
+            metrics |= {
+                f"{word} + {weight:g} RESUME": with_resume_metric(metrics[word], model, weight) for word in words
+            }
         for name, metric in metrics.items():
             rates.append(post_edit_rate(name, metric, edits))
     said = signature("post-edits", items=rates[0].items, unchanged=rates[0].unchanged)

@@ -17,7 +17,7 @@ from candidates.common.errors import EnvironmentProblem, ModelError, UsageError
 from mbr import rerank, utility_matrix
 from mbr.utilities import get_utility, utility_class, utility_names
 from mbr.utilities.chrf import ChrF
-from pear import Resume
+from pear import ResumeMetric
 from tests.conftest import Run, write_jsonl
 from tests.support.tiny import by_hand, tiny_model
 
@@ -167,7 +167,7 @@ def test_with_resume_says_what_is_wrong(models: dict[str, Path], tmp_path: Path)
         WithResume(ChrF(), models["single"])
     with pytest.raises(ModelError, match="nowhere is not a PEAR checkpoint"):
         WithResume(ChrF(), tmp_path / "nowhere")
-    with Resume.load(models["resume"], device="cpu") as resume, pytest.raises(UsageError, match="loaded already"):
+    with ResumeMetric.load(models["resume"], device="cpu") as resume, pytest.raises(UsageError, match="loaded already"):
         WithResume(ChrF(), resume, device="cpu")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from candidates.common.errors import InputError, ModelError, UsageError
-from pear import Resume, with_resume
+from pear import ResumeMetric, with_resume_metric
 from pear.runtime.probes import PROBES
 from tests.conftest import Run
 from tests.support.random_pear import CORPUS
@@ -26,8 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("model_type", ["xlm-roberta", "bert"])
 def test_scores_are_those_of_the_network_by_hand(tmp_path: Path, model_type: str) -> None:
     folder = tiny_model(tmp_path, "resume", model_type)
-    with Resume.load(folder, device="cpu", batch_tokens=100) as resume:
-        scores = resume.score(TRIPLES)
+    with ResumeMetric.load(folder, device="cpu", batch_tokens=100) as resume_metric:
+        scores = resume_metric.score(TRIPLES)
     assert scores.dtype == np.float32
     assert np.abs(scores).max() <= 1
     assert np.std(scores) > 0.005
@@ -36,8 +36,8 @@ def test_scores_are_those_of_the_network_by_hand(tmp_path: Path, model_type: str
 
 def test_ctranslate2_gives_the_same_scores(folder: Path) -> None:
     with (
-        Resume.load(folder, device="cpu") as exact,
-        Resume.load(folder, backend="ct2", compute_type="float32") as fast,
+        ResumeMetric.load(folder, device="cpu") as exact,
+        ResumeMetric.load(folder, backend="ct2", compute_type="float32") as fast,
     ):
         np.testing.assert_allclose(fast.score(TRIPLES), exact.score(TRIPLES), atol=1e-4)
         assert fast.precision == "ct2-float32"
@@ -51,39 +51,39 @@ def word_count(sources: list[str], references: list[str], candidates: list[str],
 def test_a_metric_with_resume_is_the_sum(folder: Path) -> None:
     triples = PROBES[:5]
     columns = [list(column) for column in zip(*triples, strict=True)]
-    with Resume.load(folder, device="cpu") as resume:
-        residuals = resume.score(triples).astype(float)
+    with ResumeMetric.load(folder, device="cpu") as resume_metric:
+        residuals = resume_metric.score(triples).astype(float)
         counts = np.array(word_count(*columns), float)
-        np.testing.assert_allclose(with_resume(word_count, resume)(*columns), counts + 0.2 * residuals)
-        combined = with_resume(word_count, resume, weight=3)
+        np.testing.assert_allclose(with_resume_metric(word_count, resume_metric)(*columns), counts + 0.2 * residuals)
+        combined = with_resume_metric(word_count, resume_metric, weight=3)
         np.testing.assert_allclose(combined(*columns, per=2.0), counts / 2 + 3 * residuals)
-        of_triples = with_resume(lambda rows: [len(c.split()) for _, _, c in rows], resume, 1.0)
+        of_triples = with_resume_metric(lambda rows: [len(c.split()) for _, _, c in rows], resume_metric, 1.0)
         np.testing.assert_allclose(of_triples(triples), counts + residuals)
 
 
 def test_with_resume_says_what_is_wrong(folder: Path) -> None:
-    with Resume.load(folder, device="cpu") as resume:
+    with ResumeMetric.load(folder, device="cpu") as resume_metric:
         for weight in (-0.1, float("nan"), float("inf")):
             with pytest.raises(UsageError, match="from 0 on"):
-                with_resume(word_count, resume, weight)
-        combined = with_resume(word_count, resume)
+                with_resume_metric(word_count, resume_metric, weight)
+        combined = with_resume_metric(word_count, resume_metric)
         with pytest.raises(InputError, match=r"\[1, 1, 2\]"):
             combined(["a"], ["b"], ["c", "d"])
         with pytest.raises(UsageError, match="2 arguments"):
             combined(["a"], ["b"])
         with pytest.raises(ModelError, match=r"\(2,\) for 1 segments"):
-            with_resume(lambda *texts: [1, 2], resume)(["a"], ["b"], ["c"])
+            with_resume_metric(lambda *texts: [1, 2], resume_metric)(["a"], ["b"], ["c"])
 
 
 def test_a_closed_model_and_models_of_other_kinds(folder: Path, ours: Path, tmp_path: Path) -> None:
-    with Resume.load(folder, device="cpu") as resume:
-        assert resume.score([]).shape == (0,)
+    with ResumeMetric.load(folder, device="cpu") as resume_metric:
+        assert resume_metric.score([]).shape == (0,)
     with pytest.raises(UsageError, match="closed"):
-        resume.score(PROBES)
+        resume_metric.score(PROBES)
     with pytest.raises(ModelError, match="a model of kind pear; expected resume"):
-        Resume.load(ours)
+        ResumeMetric.load(ours)
     with pytest.raises(ModelError, match="not a PEAR checkpoint"):
-        Resume.load(tmp_path / "nowhere")
+        ResumeMetric.load(tmp_path / "nowhere")
 
 
 def test_pear_score_compares_with_the_reference(warm: Run, folder: Path, tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_pear_score_compares_with_the_reference(warm: Run, folder: Path, tmp_pat
     (tmp_path / "t.tsv").write_text("".join("\t".join(row) + "\n" for row in [("src", "mt", "ref"), *rows]))
     result = warm("pear-score", "t.tsv", "--model", folder, "--device", "cpu")
     assert result.returncode == 0, result.stderr
-    with Resume.load(folder, device="cpu") as resume:
-        expected = resume.score([(s, r, c) for s, c, r in rows])
+    with ResumeMetric.load(folder, device="cpu") as resume_metric:
+        expected = resume_metric.score([(s, r, c) for s, c, r in rows])
     lines = result.stdout.splitlines()
     assert lines[0] == "src\tmt\tref\tresume_score"
     assert lines[1:] == ["\t".join([*row, f"{x:.6f}"]) for row, x in zip(rows, expected.tolist(), strict=True)]

@@ -4,9 +4,9 @@ A metric that compares with a reference gives nothing more than the reference's 
 is. RESUME reads source, reference and candidate together and gives the residual, which is added to any metric f:
 f(s, r, c) + weight * RESUME(s, r, c) (Noh et al. 2024). The paper's weight of 0.2 goes with metrics from 0 to 1.
 
-    with Resume.load("resume-folder") as resume:
-        resume.score([("A dog.", "Hund.", "Ein Hund.")])              # (source, reference, candidate) -> array([0.3])
-        metric = with_resume(my_metric, resume)                       # my_metric(sources, references, candidates)
+    with ResumeMetric.load("resume-folder") as resume_metric:
+        resume_metric.score([("A dog.", "Hund.", "Ein Hund.")])       # (source, reference, candidate) -> array([0.3])
+        metric = with_resume_metric(my_metric, resume_metric)         # my_metric(sources, references, candidates)
         metric(["A dog."], ["Hund."], ["Ein Hund."])
 """
 
@@ -25,7 +25,7 @@ from pear.scorer import Scorer
 Metric = Callable[..., Any]
 
 
-class Resume(Scorer):
+class ResumeMetric(Scorer):
     """A loaded RESUME."""
 
     kinds = ("resume",)
@@ -35,11 +35,13 @@ class Resume(Scorer):
         return self.engine.score(triples, progress=progress)
 
 
-def with_resume(metric: Metric, resume: Resume, weight: float = 0.2) -> Callable[..., NDArray[np.float64]]:
+def with_resume_metric(
+    metric: Metric, resume_metric: ResumeMetric, weight: float = 0.2
+) -> Callable[..., NDArray[np.float64]]:
     """A metric with the residual added: metric + weight * RESUME.
 
     The result is called as `metric` is, with (sources, references, candidates) or with a sequence of (source,
-    reference, candidate) triples, and keyword arguments for `metric` alone; `metric` returns one number a segment.
+    reference, candidate) triples, and keyword arguments for `metric` alone; `metric` returns one number per segment.
     """
     check_weight(weight)
 
@@ -48,13 +50,13 @@ def with_resume(metric: Metric, resume: Resume, weight: float = 0.2) -> Callable
         scores = np.asarray(metric(*texts, **options), np.float64)
         if scores.shape != (len(triples),):
             raise ModelError(f"the metric returned scores {scores.shape} for {len(triples)} segments")
-        return scores + weight * resume.score(triples)
+        return scores + weight * resume_metric.score(triples)
 
     return combined
 
 
 def check_weight(weight: float) -> None:
-    """A weight of RESUME is finite and not negative: a candidate better than its reference never loses by it."""
+    """Raises UsageError unless the weight is finite and not negative."""
     if not (math.isfinite(weight) and weight >= 0):
         raise UsageError(f"the weight of RESUME is {weight}; expected a number from 0 on, such as 0.2")
 
