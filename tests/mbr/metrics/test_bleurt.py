@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from candidates.common.errors import ModelError, UsageError
+from tests.mbr.metrics.damage import assert_refused, change_config, drop_weight
 
 ROWS = [
     ("A dog.", "Ein Hund.", "Der Hund."),
@@ -164,11 +164,7 @@ def damage_nothing_left(root: Path) -> None:
 
 
 def damage_one_weight(root: Path) -> None:
-    import torch
-
-    state = torch.load(root / "pytorch_model.bin")
-    del state["bleurt.encoder.embedding_projection.weight"]
-    torch.save(state, root / "pytorch_model.bin")
+    drop_weight(root, "bleurt.encoder.embedding_projection.weight")
 
 
 def damage_layers(root: Path) -> None:
@@ -222,16 +218,7 @@ def damage_config(root: Path) -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_broken_checkpoint_is_an_error_that_says_why(folder: Path, tmp_path: Path, damage: Any, message: str) -> None:
-    root = tmp_path / "bleurt"
-    shutil.copytree(folder, root)
-    damage(root)
-    with pytest.raises(ModelError, match=message):
-        load(root)
-
-
-def change_config(root: Path, **settings: Any) -> None:
-    config = json.loads((root / "config.json").read_text())
-    (root / "config.json").write_text(json.dumps({**config, **settings}))
+    assert_refused(load, folder, tmp_path / "bleurt", damage, message)
 
 
 def test_rows_need_a_reference(bleurt: Any) -> None:

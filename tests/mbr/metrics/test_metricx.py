@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from candidates.common.errors import ModelError, UsageError
+from tests.mbr.metrics.damage import assert_refused, change_config, drop_weight
 
 ROWS = [
     ("A dog.", "Ein Hund.", "Der Hund."),
@@ -201,14 +202,6 @@ def test_a_tokenizer_of_another_kind_is_refused(folder: Path, tmp_path: Path) ->
         load(folder, encoder=tmp_path / "xlm-roberta")
 
 
-def drop_weight(root: Path, name: str) -> None:
-    import torch
-
-    state = torch.load(root / "pytorch_model.bin", weights_only=True)
-    del state[name]
-    torch.save(state, root / "pytorch_model.bin")
-
-
 def damage_output(root: Path) -> None:
     drop_weight(root, "lm_head.weight")
 
@@ -269,16 +262,7 @@ def damage_file(root: Path) -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_broken_checkpoint_is_an_error_that_says_why(folder: Path, tmp_path: Path, damage: Any, message: str) -> None:
-    root = tmp_path / "metricx"
-    shutil.copytree(folder, root)
-    damage(root)
-    with pytest.raises(ModelError, match=message):
-        load(root)
-
-
-def change_config(root: Path, **settings: Any) -> None:
-    config = json.loads((root / "config.json").read_text())
-    (root / "config.json").write_text(json.dumps({**config, **settings}))
+    assert_refused(load, folder, tmp_path / "metricx", damage, message)
 
 
 def test_a_small_vocabulary_has_no_score(tmp_path: Path) -> None:
