@@ -145,7 +145,7 @@ def compare(
     by = check_request(settings, specs, references=bool(kept_references), baseline=baseline, oracle=oracle, first=first)
     with (
         TemporaryDirectory() as folder,
-        ScoreStore(scores or Path(folder, "scores.sqlite"), tell=tell_failure) as store,
+        ScoreStore(scores or Path(folder, "scores.sqlite"), warn=tell_failure) as store,
     ):
         run = Run(lists, rules, store, _spread(len(lists), study), progress, tell, tell_failure)
         decided = run.decide(settings)
@@ -176,8 +176,8 @@ def compare(
         options=rules.options,
         cache=judgements,
         progress=progress,
-        tell=tell,
-        tell_failure=tell_failure,
+        report=tell,
+        warn=tell_failure,
     )
     return Comparison(
         lists=tuple(lists),
