@@ -169,28 +169,23 @@ def evaluate(
     report: Callable[[str], None] = lambda message: None,
     warn: Callable[[str], None] = lambda message: None,
 ) -> Evaluation:
-    """Judge the outputs of systems, one output per segment.
+    """Judge the outputs of systems (by name), one output per segment.
 
     Args:
-        systems: outputs by the name of the system.
         judges: names such as `chrf` and `xcomet=FOLDER`, or parsed ones.
-        sources: one per segment, for judges that read them.
         references: sets of references, each parallel to the outputs.
         baseline: the system that the others are tested against.
         draws: bootstrap resamples; 0 for no intervals.
         trials: of the randomisation test; 0 for none.
-        seed: of draws and trials.
         chosen_by: by system, the utility that chose its outputs, and that of a first stage before it.
         tokenize: sacrebleu's tokenizer for BLEU.
         options: those of neural metrics (`pear.runtime.options`).
         cache: judgements of earlier runs.
-        progress: whether to show a bar on stderr.
         report: receives notes, such as licences.
         warn: receives the reason at once when a judge fails.
 
     Raises:
-        UsageError: judges lack the texts they need, or the baseline is no system.
-        InputError: the numbers of segments differ, or there is none.
+        UsageError, InputError: judges lack the texts they need, the baseline is no system, or lengths differ.
     """
     task = _Task(
         systems=systems,
