@@ -1,6 +1,6 @@
-"""Small pictures as SVG text: line charts in panels, and heat maps. No library, no font but the reader's own.
+"""Small pictures as SVG text: line charts in panels, and heat maps, without a plotting library.
 
-Colours are told apart by people who do not see red and green alike, and lines by their marks too.
+Colours are distinguishable by colour-blind readers, and lines have different marks too.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def ticks(low: float, high: float) -> list[float]:
     """About five round numbers that span the values."""
     rough = (high - low) / 5 or 1.0
     power = 10.0 ** len(str(int(1 / rough))) if rough < 1 else 0.1 ** (len(str(int(rough))) - 1)
-    step = next(one / power for one in (1, 2, 5, 10, 20, 50) if one / power >= rough - 1e-12)
+    step = next(factor / power for factor in (1, 2, 5, 10, 20, 50) if factor / power >= rough - 1e-12)
     first = int(low // step)
     last = int(-(-high // step))
     return [round(number * step, 10) for number in range(first, last + 1)]

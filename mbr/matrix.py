@@ -56,7 +56,7 @@ class UtilityMatrix:
         return matrix_html(self)
 
     def pack(self) -> bytes:
-        """As bytes that can be appended to others', for `publish_matrices`."""
+        """As bytes; concatenated, they are the input of `publish_matrices`."""
         stream = io.BytesIO()
         arrays = self.arrays()
         for name in ARRAYS:
@@ -73,7 +73,7 @@ class UtilityMatrix:
 def publish_matrices(packed: Path, final: Path) -> None:
     """Turn a file of packed matrices into an `.npz`, streaming. The same matrices give the same bytes.
 
-    Arrays are named by the place of the segment: `numpy.load(file)["0/values"]` is the first one's matrix.
+    Arrays are named by the place of the segment: `numpy.load(file)["0/values"]` is the matrix of the first segment.
     """
     size = packed.stat().st_size
     with ExitStack() as stack:

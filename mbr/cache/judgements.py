@@ -1,8 +1,8 @@
-"""Judgements kept on disk: what a judge said of a row of texts is not computed twice.
+"""Judgements kept on disk, so that no row of texts is judged twice.
 
-One SQLite file in the cache folder, keyed by a digest of the judge's identity and the texts, which are not in it. It
-also knows the identities of judges by the names, sizes and times of their files, so that a model whose judgements are
-all there is not even loaded.
+One SQLite file in the cache folder, keyed by a digest of the judge's identity and the texts; the texts themselves are
+not stored. It also maps the names, sizes and times of a model's files to the judge's identity, so that a model whose
+judgements are all there is not even loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.cache import cache_folder
-from mbr.cache.store import Store, Tell
+from mbr.cache.store import Store, Warn
 
 LOOKUP = 500
 
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 class Cache(Store):
-    """Values [k] by key. Without a `path`, the file of this user; `tell` hears what went wrong."""
+    """Values [k] by key. Without a `path`, the file in the user's cache folder. `warn`: see `Store`."""
 
     kept = "judgements"
     tables = (
@@ -31,12 +31,12 @@ class Cache(Store):
         "CREATE TABLE IF NOT EXISTS identities (key BLOB PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     )
 
-    def __init__(self, path: Path | None = None, *, tell: Tell = lambda message: None) -> None:
-        super().__init__(path or cache_folder() / "judgements.sqlite", tell=tell)
+    def __init__(self, path: Path | None = None, *, warn: Warn = lambda message: None) -> None:
+        super().__init__(path or cache_folder() / "judgements.sqlite", warn=warn)
 
     def get(self, keys: Sequence[bytes], size: int) -> dict[bytes, Floats]:
-        """The values that are there, of those that hold this many numbers."""
-        found: dict[bytes, Floats] = {}
+        """The stored values of these keys; only those with `size` numbers."""
+        values: dict[bytes, Floats] = {}
 
         def read(connection: sqlite3.Connection) -> None:
             for begin in range(0, len(keys), LOOKUP):
@@ -44,13 +44,13 @@ class Cache(Store):
                 marks = ",".join("?" * len(part))
                 for key, value in connection.execute(f"SELECT key, value FROM judgements WHERE key IN ({marks})", part):
                     if len(value) == 8 * size:
-                        found[key] = np.frombuffer(value, "<f8")
+                        values[key] = np.frombuffer(value, "<f8")
 
         self._do(read)
-        return found
+        return values
 
     def put(self, entries: Iterable[tuple[bytes, Floats]]) -> None:
-        """Keep these for good: they are committed when this returns."""
+        """Store entries; they are committed when this returns."""
         rows = [(key, value.astype("<f8").tobytes()) for key, value in entries]
 
         def write(connection: sqlite3.Connection) -> None:
@@ -60,14 +60,15 @@ class Cache(Store):
         self._do(write, writes=True)
 
     def identity(self, key: bytes) -> str | None:
-        """The identity of a judge whose files have this key, if it was loaded once."""
-        found: list[str] = []
+        """The identity of the judge whose files have this key, if it was loaded before."""
+        identities: list[str] = []
 
         def read(connection: sqlite3.Connection) -> None:
-            found.extend(value for (value,) in connection.execute("SELECT value FROM identities WHERE key = ?", [key]))
+            rows = connection.execute("SELECT value FROM identities WHERE key = ?", [key])
+            identities.extend(value for (value,) in rows)
 
         self._do(read)
-        return found[0] if found else None
+        return identities[0] if identities else None
 
     def keep_identity(self, key: bytes, identity: str) -> None:
         def write(connection: sqlite3.Connection) -> None:

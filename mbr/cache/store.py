@@ -1,7 +1,7 @@
-"""An SQLite file of things that were paid for once: judgements, scores.
+"""An SQLite file of results that were computed once: judgements, scores.
 
-Several processes may use it at once; what was committed survives a kill. It is a convenience: a file that is broken is
-moved aside, one that cannot be written is only read, and either is said once.
+Several processes may use it at once; what was committed survives a kill. A cache never stops a run: a broken file is
+moved aside, one that cannot be written is only read, and a warning is given once.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from candidates.common.closing import Closing
 WAIT_SECONDS = 60  # for another process's commit
 BROKEN = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 
-Tell = Callable[[str], None]
+Warn = Callable[[str], None]
 
 
 class Store(Closing):
-    """The file and its troubles; what is in it is a matter of subclasses. `tell` hears what went wrong."""
+    """The file and its failures; subclasses define its tables. `warn` receives a message where the file fails."""
 
-    kept: ClassVar[str]  # what the file holds, in a word
+    kept: ClassVar[str]  # what the file holds, for messages
     tables: ClassVar[tuple[str, ...]]
 
-    def __init__(self, path: Path, *, tell: Tell = lambda message: None) -> None:
+    def __init__(self, path: Path, *, warn: Warn = lambda message: None) -> None:
         self.path = path
-        self._tell = tell
+        self._warn = warn
         self._connection: sqlite3.Connection | None = None
         self._file = 0
         self._writes = True
@@ -58,12 +58,12 @@ class Store(Closing):
                 return
             except (sqlite3.Error, OSError) as exc:
                 if last or not _is_broken(exc):
-                    self._tell(f"{self.kept} are not kept: {self.path}: {exc}")
+                    self._warn(f"{self.kept} are not kept: {self.path}: {exc}")
                     return
                 self._move_aside(exc)
 
     def _do(self, work: Callable[[sqlite3.Connection], None], *, writes: bool = False) -> None:
-        """What was kept is still read when nothing can be written any more; a file that cannot be read is let go."""
+        """Run `work` on the file. After a failed write the file is only read; after a failed read it is closed."""
         if self._connection is None or (writes and not self._writes):
             return
         try:
@@ -74,8 +74,8 @@ class Store(Closing):
                 self._move_aside(exc)
                 self._open()
                 return
-            if self._writes:  # else it was said already
-                self._tell(f"{self.kept} are no longer kept: {self.path}: {exc}")
+            if self._writes:  # else the user was warned already
+                self._warn(f"{self.kept} are no longer kept: {self.path}: {exc}")
             self._writes = False
             if not writes:
                 Store.close(self)
@@ -89,13 +89,13 @@ class Store(Closing):
             if journal.exists():  # it belongs to the broken file; a new one must not be repaired with it
                 journal.rename(aside.with_name(aside.name + "-journal"))
             self.path.rename(aside)
-            self._tell(f"{self.path} is broken ({reason}); it is now {aside.name}, and a new one is begun")
+            self._warn(f"{self.path} is broken ({reason}); it was renamed to {aside.name}, and a new one is begun")
         except OSError as exc:
-            self._tell(f"{self.path} is broken ({reason}) and cannot be moved aside: {exc}")
+            self._warn(f"{self.path} is broken ({reason}) and cannot be moved aside: {exc}")
 
 
 def key_of(identity: str, texts: Iterable[str]) -> bytes:
-    """A digest of who scored and of the texts; their lengths are in it, so that no two rows run together."""
+    """A digest of the scorer's identity and the texts, with their lengths, so that no two rows share a key."""
     digest = hashlib.blake2b(digest_size=20)
     for text in (identity, *texts):
         raw = text.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""mbr-doctor: is this installation sound, and what can this machine do?"""
+"""mbr-doctor: checks the installation, and prints versions, devices and caches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIBRARIES = (
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    p = Parser("mbr-doctor", "Look at the installation: owners, versions, devices, caches.", QUICK_START)
+    p = Parser("mbr-doctor", "Check the installation: module owners, versions, devices, caches.", QUICK_START)
     add_message_options(p)
     p.parse_args(argv)
     problems: list[str] = []
@@ -81,7 +81,7 @@ def _version(distribution: str) -> str | None:
 
 
 def _owner(module: str, problems: list[str]) -> str:
-    """Where a module lies; a foreign owner goes to the problems."""
+    """The folder of a module; a foreign owner is added to the problems."""
     problem = owner_problem(module) if module in RIVALS else None
     if problem:
         problems.append(problem)

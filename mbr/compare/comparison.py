@@ -146,7 +146,7 @@ def compare(
     planned = [rules.applied_to(setting, lists[0]) for setting in settings]
     with (
         TemporaryDirectory() as folder,
-        ScoreStore(scores or Path(folder, "scores.sqlite"), tell=tell_failure) as store,
+        ScoreStore(scores or Path(folder, "scores.sqlite"), warn=tell_failure) as store,
     ):
         run = Run(lists, rules, store, _spread(len(lists), study), progress, tell, tell_failure)
         decided = run.decide(planned)
@@ -308,8 +308,8 @@ class _Judging:
             options=self.rules.options,
             cache=self.cache,
             progress=self.progress,
-            tell=self.tell,
-            tell_failure=self.tell_failure,
+            report=self.tell,
+            warn=self.tell_failure,
         )
 
 

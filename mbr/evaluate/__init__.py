@@ -1,17 +1,17 @@
 """How good are these translations, and is one system really better than another?
 
-Texts go in, scores by several judges come out: with intervals, tests against a baseline, and checks of the outputs.
+Outputs of systems go in; scores by several judges come out, with intervals, tests against a baseline and checks.
 
     >>> from mbr.evaluate import evaluate
-    >>> done = evaluate({"a": ["Ein Hund."]}, ["chrf"], references=[["Der Hund."]])
-    >>> round(done.judges[0].scores["a"].score, 2)
+    >>> evaluation = evaluate({"a": ["Ein Hund."]}, ["chrf"], references=[["Der Hund."]])
+    >>> round(evaluation.judges[0].scores["a"].score, 2)
     57.51
 
 | module | turns | into |
 | --- | --- | --- |
 | `judges` | `chrf`, `xcomet=FOLDER` | a judge: statistics per segment, and scores of summed statistics |
 | `lexical`, `neural` | texts | those statistics, through sacrebleu and `mbr.metrics` |
-| `cache` | judge and texts | statistics that were computed before |
+| `judging` | judge and rows | statistics, of which `mbr.cache.judgements` keeps each |
 | `statistics` | statistics of systems | intervals and p-values |
 | `checks` | sources and outputs | empty, copied, cut off; numbers, length |
 | `evaluation` | systems and judges | one `Evaluation` |

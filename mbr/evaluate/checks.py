@@ -1,14 +1,15 @@
-"""What no score shows: outputs that are empty, copied, cut off, too long or too short, or that changed a number.
+"""Checks beside scores: outputs that are empty, copied, cut off, too long or too short, or that changed a number.
 
 | flag | an output that |
 | --- | --- |
 | `empty` | holds nothing but white space, where the source does not |
-| `copied` | is the source but for case and white space, more than two words of it, and no reference is that too |
-| `numbers` | lacks a number of the source or has one that is not there (see `changed_numbers`) |
-| `length` | is over twice, or under half, as long as this system's usually are for such a reference (or source) |
-| `cut` | is much shorter than usual and stops without the final punctuation that its source has |
+| `copied` | equals the source but for case and white space, has more than two words, and no reference does the same |
+| `numbers` | lacks a number of the source or adds one (see `changed_numbers`) |
+| `length` | is over twice or under half as long as this system's outputs usually are for such a reference (or source) |
+| `cut` | is much shorter than usual and lacks the final punctuation of its source |
 
-They are rules of thumb: a flag says "look here". Each system is checked by itself, so others do not change its flags.
+These are rules of thumb: a flagged output deserves a look. Each system is checked by itself, so others do not change
+its flags.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from statistics import median
+from typing import Any
 
 FLAGS = ("empty", "copied", "numbers", "length", "cut")
 
 FEWEST_WORDS = 3  # a copy of fewer is a name or a number
-FEWEST_CHARACTERS = 10  # the same for scripts without spaces; and how far off a length must be
+FEWEST_CHARACTERS = 10  # the same for scripts without spaces; also the least deviation of an odd length
 FACTOR = 2.0
 MUCH_SHORTER = 0.7
 SCALES = (0, 3, 6, 9)  # powers of ten that a word may stand for: 900 thousand is 900,000
-WRITTEN_OUT = 12  # numbers up to this are often words: one that is only missing, or only added, is no error
+WRITTEN_OUT = 12  # numbers up to this are often spelled out: one that is only missing, or only added, is no error
 
 FINAL = frozenset(".!?…。！？．｡।॥؟۔։።။។")
 CLOSING = frozenset("\"'”’»›)]}」』】）*_")
@@ -48,10 +50,14 @@ _IN_NAME = re.compile(r"(?<=[^\W\d_]{3}[-\u2010\u2011])\d+")
 
 @dataclass(frozen=True)
 class Checks:
-    """Of one system: its length in all, as a share of the references (or sources), and the flags of each segment."""
+    """Of one system: its total length as a share of the references' (or sources'), and the flags of each segment."""
 
     length_ratio: float
     flags: tuple[tuple[str, ...], ...]
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"length_ratio": self.length_ratio, **{flag: self.segments(flag) for flag in FLAGS}}
 
     def segments(self, flag: str) -> list[int]:
         """Numbers of the segments with this flag, from 1: the lines of the files."""
@@ -60,39 +66,39 @@ class Checks:
 
 def check_outputs(outputs: Sequence[str], sources: Sequence[str] | None, references: Sequence[Sequence[str]]) -> Checks:
     """Check the outputs of one system. `references` holds sets of them, each parallel to the outputs."""
-    # Against what lengths are measured: the first reference; else the source.
+    # Lengths are measured against the first reference, else the source.
     if references:
         measures: Sequence[str] = references[0]
     else:
         measures = [""] * len(outputs) if sources is None else sources
     lengths = [(len(output.strip()), len(measure.strip())) for output, measure in zip(outputs, measures, strict=True)]
-    ratios = [own / wanted for own, wanted in lengths if own and wanted]
+    ratios = [length / measure for length, measure in lengths if length and measure]
     usual = median(ratios) if ratios else 1.0
     flags = []
-    for place, output in enumerate(outputs):
-        source = None if sources is None else sources[place]
-        given = [one[place] for one in references]
-        original = source if source is not None else measures[place]
-        own, expected = lengths[place][0], usual * lengths[place][1]
-        found = {
+    for index, output in enumerate(outputs):
+        source = None if sources is None else sources[index]
+        translations = [texts[index] for texts in references]
+        original = source if source is not None else measures[index]
+        length, expected = lengths[index][0], usual * lengths[index][1]
+        raised = {
             "empty": not output.strip() and bool(original.strip()),
-            "copied": source is not None and is_copied(source, output, given),
-            "numbers": bool(output.strip()) and changed_numbers(original, output, given) != ([], []),
-            "length": own > 0 and _is_outlier(own, expected),
-            "cut": 0 < own < MUCH_SHORTER * expected and _ends(original) and not _ends(output),
+            "copied": source is not None and is_copied(source, output, translations),
+            "numbers": bool(output.strip()) and changed_numbers(original, output, translations) != ([], []),
+            "length": length > 0 and _is_outlier(length, expected),
+            "cut": 0 < length < MUCH_SHORTER * expected and _ends(original) and not _ends(output),
         }
-        flags.append(tuple(name for name in FLAGS if found[name]))
-    wanted = sum(wanted for _, wanted in lengths)
-    return Checks(sum(own for own, _ in lengths) / wanted if wanted else 1.0, tuple(flags))
+        flags.append(tuple(name for name in FLAGS if raised[name]))
+    measured = sum(measure for _, measure in lengths)
+    return Checks(sum(length for length, _ in lengths) / measured if measured else 1.0, tuple(flags))
 
 
 def is_copied(source: str, output: str, references: Sequence[str] = ()) -> bool:
-    """Whether the output is the source, and long enough to be no name, and no reference is the source as well."""
+    """Whether the output is the source, too long to be a name, and no reference is the source as well."""
     plain = _plain(source)
-    enough = len(plain.split()) >= FEWEST_WORDS or (
+    long_enough = len(plain.split()) >= FEWEST_WORDS or (
         " " not in plain and len(plain) >= FEWEST_CHARACTERS and _wide(plain)
     )
-    if not enough or _plain(output) != plain or not any(character.isalpha() for character in plain):
+    if not long_enough or _plain(output) != plain or not any(character.isalpha() for character in plain):
         return False
     return all(_plain(reference) != plain for reference in references)
 
@@ -100,8 +106,8 @@ def is_copied(source: str, output: str, references: Sequence[str] = ()) -> bool:
 def changed_numbers(source: str, output: str, references: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """Numbers of the source that the output lacks, and numbers of the output that the source lacks.
 
-    1,000 and 1.000 and 1 000 are one number, 2.5 and 2,50 too, 900 thousand and 900,000 too, and digits of all scripts
-    count. A reference may lack a number, or add one, as often as the output does. A number in a name such as COVID-19
+    1,000 equals 1.000 and 1 000; 2.5 equals 2,50; 900 thousand equals 900,000; digits of all scripts count. A number
+    that a reference lacks or adds may be lacked or added by the output as often. A number in a name such as COVID-19
     may be left out or added, and a small one alone may have become a word, or come from one.
     """
     missing, added = _differences(source, output)
@@ -118,9 +124,9 @@ def changed_numbers(source: str, output: str, references: Sequence[str] = ()) ->
 
 def numbers(text: str) -> list[str]:
     """The numbers of a text in plain digits: no signs between thousands, a point before the fraction, no full hours."""
-    found = []
+    values = []
     begin = 0
-    while digits := _DIGITS.search(text, begin):  # first the digits: quicker than to try the whole pattern everywhere
+    while digits := _DIGITS.search(text, begin):  # digits first: faster than trying the whole pattern everywhere
         match = _NUMBER.match(text, digits.start())
         assert match is not None  # plain digits are one of its forms
         begin = match.end()
@@ -129,19 +135,19 @@ def numbers(text: str) -> list[str]:
         whole = "".join(_DIGITS.findall(match["whole"]))
         number = _ascii(whole).lstrip("0") or "0"
         fraction = match["fraction"]
-        found.append(number if fraction is None else f"{number}.{_ascii(fraction)}")
-    return found
+        values.append(number if fraction is None else f"{number}.{_ascii(fraction)}")
+    return values
 
 
 def _differences(source: str, output: str) -> tuple[Counter[str], Counter[str]]:
-    """Numbers that the output lacks, and those that it adds, whatever they are written like."""
-    wanted, found = Counter(numbers(source)), Counter(numbers(output))
-    missing = wanted - found - Counter(map(_ascii, _IN_NAME.findall(source)))
-    added = found - wanted - Counter(map(_ascii, _IN_NAME.findall(output)))
-    for one in list(missing.elements()):
-        same = next((other for other in added if _same_value(one, other)), None)
+    """Numbers that the output lacks, and those that it adds, in whatever notation."""
+    expected, present = Counter(numbers(source)), Counter(numbers(output))
+    missing = expected - present - Counter(map(_ascii, _IN_NAME.findall(source)))
+    added = present - expected - Counter(map(_ascii, _IN_NAME.findall(output)))
+    for number in list(missing.elements()):
+        same = next((other for other in added if _same_value(number, other)), None)
         if same is not None:
-            missing -= Counter([one])
+            missing -= Counter([number])
             added -= Counter([same])
     if missing and added:
         # 5:30 and 5.30, or dates in another order: the same digits, with other signs between them.
@@ -150,28 +156,28 @@ def _differences(source: str, output: str) -> tuple[Counter[str], Counter[str]]:
     return missing, added
 
 
-def _same_value(one: str, other: str) -> bool:
+def _same_value(number: str, other: str) -> bool:
     """3.5 and 3.50, or 900 thousand and 900,000."""
-    small, large = sorted((Decimal(one), Decimal(other)))
+    small, large = sorted((Decimal(number), Decimal(other)))
     return any(small.scaleb(scale) == large for scale in SCALES)
 
 
-def _parts(found: Counter[str]) -> Counter[str]:
+def _parts(fractions: Counter[str]) -> Counter[str]:
     """Whole numbers in place of numbers with fractions."""
-    return Counter(part.lstrip("0") or "0" for number in found.elements() for part in number.split("."))
+    return Counter(part.lstrip("0") or "0" for number in fractions.elements() for part in number.split("."))
 
 
-def _beyond_words(found: Counter[str]) -> Counter[str]:
-    return Counter(number for number in found.elements() if not (number.isdigit() and int(number) <= WRITTEN_OUT))
+def _beyond_words(changed: Counter[str]) -> Counter[str]:
+    return Counter(number for number in changed.elements() if not (number.isdigit() and int(number) <= WRITTEN_OUT))
 
 
 def _ascii(digits: str) -> str:
     return "".join(str(unicodedata.decimal(digit)) for digit in digits)
 
 
-def _is_outlier(own: int, expected: float) -> bool:
-    far = abs(own - expected) > FEWEST_CHARACTERS
-    return far and expected > 0 and not expected / FACTOR <= own <= expected * FACTOR
+def _is_outlier(length: int, expected: float) -> bool:
+    far = abs(length - expected) > FEWEST_CHARACTERS
+    return far and expected > 0 and not expected / FACTOR <= length <= expected * FACTOR
 
 
 def _ends(text: str) -> bool:

@@ -1,12 +1,12 @@
 """Systems and judges in, one `Evaluation` out: scores with intervals and tests, and checks of the outputs.
 
 Judges work one after another, each loaded when its turn comes and closed before the next, so that the largest one
-alone decides how much memory is needed. A judge that fails leaves its reason in place of its scores.
+alone decides how much memory is needed. A judge that fails leaves an error in place of its scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ FEW_SEGMENTS = 30  # below, intervals and tests mean little
 
 @dataclass(frozen=True)
 class SystemScore:
-    """A system's score by one judge. `difference` is to the baseline; None stands for what was not asked for."""
+    """A system's score by one judge. `difference` is system minus baseline; what was not requested is None."""
 
     score: float
     low: float | None = None
@@ -33,20 +33,23 @@ class SystemScore:
     difference: float | None = None
     p_bootstrap: float | None = None
     p_randomisation: float | None = None
-    # Its outputs were chosen by a utility of the judge's family, in one stage or another.
-    same_family: bool = False
+    same_family: bool = False  # the outputs were chosen by a utility of the judge's family, in any stage
 
     @property
     def significant(self) -> bool:
-        """p < .05 by randomisation, and by the bootstrap too if it was run; that one alone is too easily passed."""
+        """p < .05 by randomisation, and by the bootstrap too if it was run; the bootstrap alone is too lenient."""
         if self.p_randomisation is None or self.p_randomisation >= LEVEL:
             return False
         return self.p_bootstrap is None or self.p_bootstrap < LEVEL
 
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**vars(self), "significant": self.significant}
+
 
 @dataclass(frozen=True)
 class JudgeResult:
-    """What one judge says of all systems; or, with an `error`, why it says nothing."""
+    """The scores of all systems by one judge; or, where it failed, the `error`."""
 
     label: str
     name: str
@@ -55,18 +58,34 @@ class JudgeResult:
     identity: str = ""
     scores: Mapping[str, SystemScore] = field(default_factory=dict)
     segments: Mapping[str, Floats] = field(default_factory=dict)  # system -> scores [segments]
-    truncated: Mapping[str, Flags] = field(default_factory=dict)  # system -> longer than the judge can take in
+    truncated: Mapping[str, Flags] = field(default_factory=dict)  # system -> longer than the judge's input [segments]
     error: Exception | None = None
 
     @property
     def digits(self) -> int:
-        """How many to show: lexical scores go up to 100, most learned ones up to 1."""
+        """Decimals to print: lexical scores go up to 100, most learned ones up to 1."""
         largest = max((abs(score.score) for score in self.scores.values()), default=0.0)
         return 2 if self.family == "lexical" or largest >= 2 else 4
+
+    def description(self) -> dict[str, Any]:
+        """For JSON: the judge without its scores."""
+        return {
+            "name": self.label,
+            "identity": self.identity,
+            "family": self.family,
+            "lower_is_better": self.lower_is_better,
+            "error": None if self.error is None else reason_of(self.error),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """For JSON: the judge with the score of every system."""
+        return {**self.description(), "scores": {name: score.record() for name, score in self.scores.items()}}
 
 
 @dataclass(frozen=True)
 class Evaluation:
+    """Systems, judges' results, checks of the outputs, and the settings of intervals and tests."""
+
     systems: tuple[str, ...]
     segments: int
     baseline: str | None
@@ -75,10 +94,10 @@ class Evaluation:
     draws: int
     trials: int
     seed: int
-    chosen_by: Mapping[str, list[str]]  # system -> utility and first stage, where they are known
+    chosen_by: Mapping[str, list[str]]  # system -> utility and that of a first stage, where they are on record
 
     def ranking(self) -> list[str]:
-        """Systems by the first judge that did not fail, best first; ties as they were given."""
+        """Systems by the first judge that did not fail, best first; ties in the order of `systems`."""
         for judge in self.judges:
             if judge.error is None:
                 sign = 1 if judge.lower_is_better else -1
@@ -91,6 +110,45 @@ class Evaluation:
             if judge.error is not None:
                 return exit_code_of(judge.error)
         return 0
+
+    def record(self) -> dict[str, Any]:
+        """For JSON: everything but the scores of segments."""
+        return {
+            "systems": list(self.systems),
+            "segments": self.segments,
+            "baseline": self.baseline,
+            "bootstrap": self.draws,
+            "trials": self.trials,
+            "seed": self.seed,
+            "judges": [judge.record() for judge in self.judges],
+            "checks": {
+                name: {
+                    **checks.record(),
+                    "truncated": {
+                        judge.label: [int(index) + 1 for index in judge.truncated[name].nonzero()[0]]
+                        for judge in self.judges
+                        if judge.error is None
+                    },
+                }
+                for name, checks in self.checks.items()
+            },
+            "chosen_by": dict(self.chosen_by),
+        }
+
+    def segment_records(self) -> Iterator[dict[str, Any]]:
+        """For JSON lines: one record per segment and system with all scores and flags."""
+        judges = [judge for judge in self.judges if judge.error is None]
+        for index in range(self.segments):
+            for name in self.systems:
+                yield {
+                    "segment": index + 1,
+                    "system": name,
+                    "scores": {judge.label: float(judge.segments[name][index]) for judge in judges},
+                    "flags": [
+                        *self.checks[name].flags[index],
+                        *(f"truncated:{judge.label}" for judge in judges if judge.truncated[name][index]),
+                    ],
+                }
 
 
 def evaluate(
@@ -108,54 +166,70 @@ def evaluate(
     options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
     progress: bool = False,
-    tell: Callable[[str], None] = lambda message: None,
-    tell_failure: Callable[[str], None] = lambda message: None,
+    report: Callable[[str], None] = lambda message: None,
+    warn: Callable[[str], None] = lambda message: None,
 ) -> Evaluation:
-    """Judge the outputs of systems, one output per segment.
+    """Judge the outputs of systems (by name), one output per segment.
 
-    `references` holds sets of references, each parallel to the outputs. `chosen_by` names the utility that chose a
-    system's outputs, and that of a first stage before it. `options` are those of neural metrics
-    (`pear.runtime.options`). `tell` hears notes, `tell_failure` at once what is wrong with a judge.
+    Args:
+        judges: names such as `chrf` and `xcomet=FOLDER`, or parsed ones.
+        references: sets of references, each parallel to the outputs.
+        baseline: the system that the others are tested against.
+        draws: bootstrap resamples; 0 for no intervals.
+        trials: of the randomisation test; 0 for none.
+        chosen_by: by system, the utility that chose its outputs, and that of a first stage before it.
+        tokenize: sacrebleu's tokenizer for BLEU.
+        options: those of neural metrics (`pear.runtime.options`).
+        cache: judgements of earlier runs.
+        report: receives notes, such as licences.
+        warn: receives the reason at once when a judge fails.
+
+    Raises:
+        UsageError, InputError: judges lack the texts they need, the baseline is no system, or lengths differ.
     """
-    given = [list(one) for one in references or []]
-    named = iter(parse_judges([judge for judge in judges if isinstance(judge, str)]))
-    specs = [next(named) if isinstance(judge, str) else judge for judge in judges]
-    segments = _check(systems, specs, sources, given, baseline, draws, trials)
-    for spec in specs:
-        if len(given) > 1 and not spec.lexical and spec.texts(len(given)) == 3:
-            tell(f"{spec.label or spec.name} takes one reference: the first of {len(given)} is used")
-    results = []
-    told = set()
-    for spec in specs:
-        blank = JudgeResult(spec.label or spec.name, spec.name, spec.family, spec.lower_is_better)
-        try:
-            with spec.open(references=len(given), tokenize=tokenize, options=options, cache=cache) as judge:
-                scored = _judge_all(judge, systems, sources, given, cache, blank.label if progress else None)
-                for note in judge.notes():
-                    if note not in told:
-                        tell(note)
-                    told.add(note)
-                results.append(
-                    _result(blank, judge, scored, baseline, chosen_by or {}, draws=draws, trials=trials, seed=seed)
-                )
-        except Exception as exc:  # whatever it is, the other judges' work is not lost for it
-            tell_failure(f"{blank.label} failed: {reason_of(exc)}")
-            results.append(JudgeResult(**{**vars(blank), "error": exc}))
+    task = _Task(
+        systems=systems,
+        sources=sources,
+        references=[list(texts) for texts in references or []],
+        baseline=baseline,
+        chosen_by=dict(chosen_by or {}),
+        draws=draws,
+        trials=trials,
+        seed=seed,
+    )
+    parsed = iter(parse_judges([judge for judge in judges if isinstance(judge, str)]))
+    specs = [next(parsed) if isinstance(judge, str) else judge for judge in judges]
+    segments = _check(task, specs)
+    results = _judge_all(task, specs, options, tokenize, cache, progress, report, warn)
     return Evaluation(
         systems=tuple(systems),
         segments=segments,
         baseline=baseline,
         judges=tuple(results),
-        checks={name: check_outputs(outputs, sources, given) for name, outputs in systems.items()},
+        checks={name: check_outputs(outputs, sources, task.references) for name, outputs in systems.items()},
         draws=draws,
         trials=trials,
         seed=seed,
-        chosen_by=dict(chosen_by or {}),
+        chosen_by=task.chosen_by,
     )
 
 
+@dataclass(frozen=True)
+class _Task:
+    """The texts and the settings of tests, the same for all judges."""
+
+    systems: Mapping[str, Sequence[str]]
+    sources: Sequence[str] | None
+    references: Sequence[Sequence[str]]
+    baseline: str | None
+    chosen_by: Mapping[str, list[str]]
+    draws: int
+    trials: int
+    seed: int
+
+
 def reason_of(error: Exception) -> str:
-    """An error in one line; a bug is told by its kind too."""
+    """An error in one line; of a bug, with its type."""
     if isinstance(error, MbrError):
         return " ".join(str(error).split())
     if isinstance(error, MemoryError):
@@ -177,51 +251,70 @@ def same_family(utility: str, judge: JudgeSpec | JudgeResult) -> bool:
 
     try:
         return judge.family == term_family(utility)
-    except MbrError:  # a plug-in that is broken, or a name of another version
+    except MbrError:  # a broken plug-in, or a name of another version
         return utility == judge.name
 
 
 def _judge_all(
-    judge: Judge,
-    systems: Mapping[str, Sequence[str]],
-    sources: Sequence[str] | None,
-    references: Sequence[Sequence[str]],
+    task: _Task,
+    specs: Sequence[JudgeSpec],
+    options: Mapping[str, Any] | None,
+    tokenize: str,
     cache: Cache | None,
-    progress: str | None,
+    progress: bool,
+    report: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> list[JudgeResult]:
+    """One judge after another, each closed before the next is loaded."""
+    references = len(task.references)
+    for spec in specs:
+        if references > 1 and not spec.lexical and spec.texts(references) == 3:
+            report(f"{spec.label or spec.name} takes one reference: the first of {references} is used")
+    results = []
+    reported = set()
+    for spec in specs:
+        blank = JudgeResult(spec.label or spec.name, spec.name, spec.family, spec.lower_is_better)
+        try:
+            with spec.open(references=references, tokenize=tokenize, options=options, cache=cache) as judge:
+                judged = _statistics(task, judge, cache, blank.label if progress else None)
+                for note in judge.notes():
+                    if note not in reported:
+                        report(note)
+                    reported.add(note)
+                results.append(_result(task, blank, judge, judged))
+        except Exception as exc:  # of any kind: the other judges' results are kept
+            warn(f"{blank.label} failed: {reason_of(exc)}")
+            results.append(JudgeResult(**{**vars(blank), "error": exc}))
+    return results
+
+
+def _statistics(
+    task: _Task, judge: Judge, cache: Cache | None, progress: str | None
 ) -> dict[str, tuple[Floats, Flags]]:
     """Statistics [segments, k] and truncation [segments] of each system; all rows of all systems go together."""
-    rows = [judge.rows(sources, outputs, references) for outputs in systems.values()]
+    rows = [judge.rows(task.sources, outputs, task.references) for outputs in task.systems.values()]
     together = [row for segment in zip(*rows, strict=True) for row in segment]  # segment by segment
     judged = judged_rows(judge, together, cache, progress=progress)
     count = len(rows)
     return {
-        name: (np.ascontiguousarray(judged.statistics[place::count]), judged.truncated[place::count])
-        for place, name in enumerate(systems)
+        name: (np.ascontiguousarray(judged.statistics[index::count]), judged.truncated[index::count])
+        for index, name in enumerate(task.systems)
     }
 
 
-def _result(
-    blank: JudgeResult,
-    judge: Judge,
-    judged: Mapping[str, tuple[Floats, Flags]],
-    baseline: str | None,
-    chosen_by: Mapping[str, list[str]],
-    *,
-    draws: int,
-    trials: int,
-    seed: int,
-) -> JudgeResult:
+def _result(task: _Task, blank: JudgeResult, judge: Judge, judged: Mapping[str, tuple[Floats, Flags]]) -> JudgeResult:
     statistics = {name: values for name, (values, _) in judged.items()}
     scores = {name: judge.system_score(values) for name, values in statistics.items()}
+    draws, baseline, seed = task.draws, task.baseline, task.seed
     resampled = bootstrap_scores(judge.scores, statistics, draws=draws, seed=seed) if draws else {}
     compared = {}
     if baseline is not None:
-        compared = compare(judge.scores, statistics, scores, baseline, resampled, trials=trials, seed=seed)
+        compared = compare(judge.scores, statistics, scores, baseline, resampled, trials=task.trials, seed=seed)
     table = {}
     for name, score in scores.items():
         bounds = vars(interval(resampled[name])) if draws else {}
         against = vars(compared[name]) if compared else {}
-        flattered = any(same_family(utility, blank) for utility in chosen_by.get(name, []))
+        flattered = any(same_family(utility, blank) for utility in task.chosen_by.get(name, []))
         table[name] = SystemScore(score, **bounds, **against, same_family=flattered)
     return JudgeResult(
         **{
@@ -235,9 +328,9 @@ def _result(
 
 
 def check_judges(judges: Sequence[JudgeSpec], *, sources: bool, references: bool) -> None:
-    """Whether the judges have the texts they need, and names to tell them by."""
+    """Refuse judges without the texts they need, and labels that occur twice."""
     if not judges:
-        raise UsageError("there is no judge")
+        raise UsageError("no judges; name at least one, such as chrf")
     labels = [judge.label or judge.name for judge in judges]
     if len(set(labels)) < len(labels):
         raise UsageError(f"two judges have the same label: {', '.join(labels)}")
@@ -250,29 +343,22 @@ def check_judges(judges: Sequence[JudgeSpec], *, sources: bool, references: bool
             raise UsageError(f"{judge.name} needs the sources (--sources FILE)")
 
 
-def _check(
-    systems: Mapping[str, Sequence[str]],
-    judges: Sequence[JudgeSpec],
-    sources: Sequence[str] | None,
-    references: Sequence[Sequence[str]],
-    baseline: str | None,
-    draws: int,
-    trials: int,
-) -> int:
-    """The number of segments; an error where the request makes no sense."""
+def _check(task: _Task, judges: Sequence[JudgeSpec]) -> int:
+    """The number of segments. Refuses texts that do not fit together."""
+    systems = task.systems
     if not systems:
-        raise UsageError("there is no system to judge")
-    if draws < 0 or trials < 0:
+        raise UsageError("no systems to judge; give the outputs of at least one")
+    if task.draws < 0 or task.trials < 0:
         raise UsageError("the numbers of draws and trials must not be negative; 0 leaves them out")
-    if baseline is not None and baseline not in systems:
-        raise UsageError(f"the baseline {baseline!r} is not among the systems: {', '.join(systems)}")
+    if task.baseline is not None and task.baseline not in systems:
+        raise UsageError(f"the baseline {task.baseline!r} is not among the systems: {', '.join(systems)}")
     counts = {f"system {name!r}": len(outputs) for name, outputs in systems.items()}
-    counts |= {"sources": len(sources)} if sources is not None else {}
-    counts |= {f"reference set {number}": len(one) for number, one in enumerate(references, 1)}
+    counts |= {"sources": len(task.sources)} if task.sources is not None else {}
+    counts |= {f"reference set {number}": len(texts) for number, texts in enumerate(task.references, 1)}
     if len(set(counts.values())) > 1:
         raise InputError(f"the numbers of segments differ: {', '.join(f'{key} {n}' for key, n in counts.items())}")
-    check_judges(judges, sources=sources is not None, references=bool(references))
+    check_judges(judges, sources=task.sources is not None, references=bool(task.references))
     segments = next(iter(counts.values()))
     if not segments:
-        raise InputError("there is no segment to judge: the files are empty")
+        raise InputError("no segments to judge: the files are empty; expected a line per segment")
     return segments

@@ -1,12 +1,12 @@
 """Judges by name. A judge turns texts into statistics per segment, and summed statistics into a score.
 
-That split is all that the bootstrap, the randomisation test and the cache need to know: BLEU, TER and chrF of a
-resample come from summed counts, not from a mean of sentence scores; a neural judge's statistics are a score and a 1.
+The bootstrap, the randomisation test and the cache need no more than that: BLEU, TER and chrF of a resample come from
+summed counts, not from a mean of sentence scores; a neural judge's statistics are a score and a 1.
 
     spec, = parse_judges(["bleu"])
     with spec.open(references=1) as judge:
-        found = judge.judge(judge.rows(None, ["Ein Hund."], [["Der Hund."]]))
-        judge.system_score(found.statistics)
+        judged = judge.judge(judge.rows(None, ["Ein Hund."], [["Der Hund."]]))
+        judge.system_score(judged.statistics)
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ LEXICAL = {
     "chrf": "character n-gram F-score, sacrebleu's chrF2",
     "chrf++": "chrF2 with word n-grams of order 2",
     "bleu": "n-gram precision with brevity penalty",
-    "ter": "translation edit rate: edits a word of the reference",
+    "ter": "translation edit rate: edits per word of the reference",
 }
 WITHOUT_REFERENCES = "cometkiwi, metricx-qe, xcomet-qe"
-# These score with or without a reference; under the name with -qe they go without, even where there is one.
+# These score with or without a reference; under the name with -qe without, even where there is one.
 WITH_AND_WITHOUT = ("xcomet", "metricx")
 WITHOUT_SOURCE = ("bleurt", "embedding")
 QE = "-qe"
@@ -46,25 +46,25 @@ QE = "-qe"
 
 @dataclass(frozen=True)
 class Judged:
-    """Of each row: its statistics [rows, k], and whether it is longer than the judge can take in [rows]."""
+    """Of each row: its statistics [rows, k], and whether it is longer than the judge's input [rows]."""
 
     statistics: Floats
     truncated: Flags
 
 
 class Judge(Closing, ABC):
-    """A judge that is ready to score. `identity` holds all that may change its scores."""
+    """A judge that is ready to score. `identity` names everything that may change its scores."""
 
     identity: str
     columns: int  # how many statistics a row has
-    # Rows of like length are best scored together (networks); else rows are best left in the order of segments.
+    # Networks score rows of similar length together; for others the order of segments is best.
     by_length = False
 
     @abstractmethod
     def rows(
         self, sources: Sequence[str] | None, outputs: Sequence[str], references: Sequence[Sequence[str]]
     ) -> list[Row]:
-        """What is judged of each segment: all texts that its statistics depend on. `references` holds sets of them."""
+        """For each segment, all texts that its statistics depend on. `references` holds sets of them."""
 
     @abstractmethod
     def judge(self, rows: Sequence[Row]) -> Judged: ...
@@ -82,13 +82,13 @@ class Judge(Closing, ABC):
         """Scores [segments] of the single segments."""
 
     def notes(self) -> list[str]:
-        """What a user should hear when it is loaded."""
+        """Notes for the user once it is loaded, such as a licence."""
         return []
 
 
 @dataclass(frozen=True)
 class JudgeSpec:
-    """A judge by name, not loaded yet. `label` tells it from the others of a table."""
+    """A judge by name, not loaded yet. `label` distinguishes it from the others of a table."""
 
     name: str
     model: str | None = None
@@ -104,12 +104,12 @@ class JudgeSpec:
 
     @property
     def family(self) -> str:
-        """Judges of one family err alike, and flatter what a utility of that family chose."""
+        """Judges of one family make similar errors, and overrate what a utility of that family chose."""
         return "lexical" if self.lexical else str(_metric_class(self.name).family)
 
     @property
     def licence(self) -> str:
-        """Of the released weights, in words."""
+        """Of the released weights."""
         if self.lexical:
             return "Apache-2.0"
         from mbr.metrics.released import RELEASES
@@ -130,7 +130,7 @@ class JudgeSpec:
         return not self.lexical and self.name not in WITHOUT_SOURCE
 
     def texts(self, references: int) -> int:
-        """How many texts a row of a neural judge holds: 3 with a reference, where there is one and it can use it."""
+        """Texts in a row of a neural judge: 3 with a reference, where there is one and the judge can use it."""
         takes = _metric_class(self.name).takes
         return 3 if 3 in takes and references and not self.name.endswith(QE) else 2
 
@@ -142,9 +142,9 @@ class JudgeSpec:
         options: Mapping[str, Any] | None = None,
         cache: Cache | None = None,
     ) -> Judge:
-        """The judge for this number of reference sets. `options`: those of `mbr.metrics`, for neural ones.
+        """The judge for this number of reference sets. `options` are those of `mbr.metrics`, for neural judges.
 
-        A neural judge that the cache knows is loaded when it is first asked.
+        A neural judge whose identity the cache holds is loaded when there is a row to score, not before.
         """
         if self.lexical:
             from mbr.evaluate.lexical import open_lexical
@@ -152,12 +152,12 @@ class JudgeSpec:
             return open_lexical(self.name, references=references, tokenize=tokenize)
         from mbr.evaluate.neural import NeuralJudge
 
-        given = {**(options or {}), **({} if self.model is None else {"model": self.model})}
-        return NeuralJudge(self.name, texts=self.texts(references), options=given, cache=cache)
+        loading = {**(options or {}), **({} if self.model is None else {"model": self.model})}
+        return NeuralJudge(self.name, texts=self.texts(references), options=loading, cache=cache)
 
 
 def judge_names() -> list[str]:
-    """All names that `parse_judges` knows."""
+    """All names that `parse_judges` accepts."""
     from mbr.metrics import metric_names
 
     neural = ([name, name + QE] if name in WITH_AND_WITHOUT else [name] for name in metric_names())
@@ -165,7 +165,7 @@ def judge_names() -> list[str]:
 
 
 def parse_judges(words: Sequence[str]) -> list[JudgeSpec]:
-    """Judges of words such as `chrf` and `xcomet=FOLDER`, with labels that tell them apart."""
+    """Judges from words such as `chrf` and `xcomet=FOLDER`, with distinct labels."""
     specs = []
     for word in words:
         name, equals, model = word.partition("=")

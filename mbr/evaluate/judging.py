@@ -1,4 +1,4 @@
-"""Rows judged once: each distinct row that the cache does not hold is scored, in portions committed one by one."""
+"""Rows judged once: each distinct row that the cache does not hold is scored, in portions that are committed singly."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FIRST_PORTION = 2_000  # characters, before the judge's speed is known; one row 
 def judged_rows(
     judge: Judge, rows: Sequence[Row], cache: Cache | None = None, *, progress: str | None = None
 ) -> Judged:
-    """What the judge says of the rows. Each distinct one is scored once, in portions that are committed one by one.
+    """Statistics of the rows. Each distinct row is scored once, in portions that are committed singly.
 
     With a `progress` label a bar is shown on stderr.
     """
     keys = {row: key_of(judge.identity, row) for row in dict.fromkeys(rows)}
     size = judge.columns + 1
-    known = cache.get(list(keys.values()), size) if cache else {}
-    missing = [row for row, key in keys.items() if key not in known]
+    statistics = cache.get(list(keys.values()), size) if cache else {}
+    missing = [row for row, key in keys.items() if key not in statistics]
     if judge.by_length:
         # Rows that share their other texts stay together: a judge may encode each distinct text of a portion once.
         missing.sort(key=lambda row: (-sum(map(len, row)) + len(row[1]), row[:1] + row[2:], -len(row[1])))
@@ -43,21 +43,21 @@ def judged_rows(
             fresh = {keys[row]: value for row, value in zip(portion, values, strict=True)}
             if cache:
                 cache.put(fresh.items())
-            known |= fresh
+            statistics |= fresh
             bar.update(len(portion))
             length = sum(len(text) for row in portion for text in row)
             characters = int(length * PORTION_SECONDS / max(seconds, 1e-3)) + 1
-    table = np.array([known[keys[row]] for row in rows]).reshape(len(rows), size)
+    table = np.array([statistics[keys[row]] for row in rows]).reshape(len(rows), size)
     return Judged(np.ascontiguousarray(table[:, :-1]), table[:, -1] > 0)
 
 
 def _portion(rows: Sequence[Row], characters: int) -> list[Row]:
-    """As many of the first rows as fit in so many characters; at least one."""
-    taken = 0
-    for place, row in enumerate(rows[:PORTION_ROWS]):
-        taken += sum(map(len, row))
-        if taken > characters and place:
-            return list(rows[:place])
+    """The first rows that fit in this number of characters; at least one."""
+    used = 0
+    for index, row in enumerate(rows[:PORTION_ROWS]):
+        used += sum(map(len, row))
+        if used > characters and index:
+            return list(rows[:index])
     return list(rows[:PORTION_ROWS])
 
 

@@ -1,7 +1,7 @@
 """BLEU, chrF, chrF++ and TER through sacrebleu: its statistics, its scores, its signatures.
 
-The score of a system and of a segment is the float that sacrebleu itself gives. Thousands of resamples would be slow
-that way, so they go through the same formulas written for arrays; a test holds the two together.
+The score of a system and of a segment is the float that sacrebleu itself returns. Thousands of resamples would be slow
+that way, so they go through the same formulas written for arrays; a test checks that the two agree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mbr.utilities.ter import edit_counts
 
 ORDER = 4  # of BLEU
 BETA = 2  # of chrF
-WIDE = 0.3  # share of characters without spaces between words from which a text is of such a language
+WIDE = 0.3  # share of Han and kana from which a text counts as Chinese or Japanese
 
 
 class LexicalJudge(Judge):
@@ -40,16 +40,16 @@ class LexicalJudge(Judge):
         return list(zip(outputs, *references, strict=True))
 
     def judge(self, rows: Sequence[Row]) -> Judged:
-        """Rows with the same references should follow each other: these are prepared once then."""
+        """Statistics of the rows. References are prepared once where consecutive rows share them."""
         prepare = self._metric._preprocess_segment
         statistics = np.empty((len(rows), self.columns))
         last: Row | None = None
-        known: Any = None
-        for place, (output, *references) in enumerate(rows):
+        prepared: Any = None
+        for index, (output, *references) in enumerate(rows):
             if tuple(references) != last:
                 last = tuple(references)
-                known = self._metric._extract_reference_info([prepare(reference) for reference in references])
-            statistics[place] = self._metric._compute_segment_statistics(prepare(output), known)
+                prepared = self._metric._extract_reference_info([prepare(reference) for reference in references])
+            statistics[index] = self._metric._compute_segment_statistics(prepare(output), prepared)
         return Judged(statistics, np.zeros(len(rows), np.bool_))
 
     def scores(self, sums: Floats) -> Floats:
@@ -64,21 +64,21 @@ class LexicalJudge(Judge):
 
 
 class TerJudge(LexicalJudge):
-    """TER, whose edits are counted by our own utility: the same numbers as sacrebleu's, a hundred times as fast."""
+    """TER with the edit counts of our own utility: the same numbers as sacrebleu's, a hundred times as fast."""
 
     def judge(self, rows: Sequence[Row]) -> Judged:
         prepare = self._metric._preprocess_segment
         statistics = np.empty((len(rows), self.columns))
-        place = 0
+        begin = 0
         for references, group in groupby(rows, key=lambda row: row[1:]):
             outputs = [row[0] for row in group]
             words = word_ids([prepare(text).split() for text in (*outputs, *references)])
             edits = edit_counts(words[: len(outputs)], words[len(outputs) :])  # [outputs, references]
             lengths = np.array([len(sequence) for sequence in words[len(outputs) :]])
-            # The nearest reference counts by its edits, all of them by their mean length.
-            statistics[place : place + len(outputs), 0] = edits.min(axis=1)
-            statistics[place : place + len(outputs), 1] = lengths.mean()
-            place += len(outputs)
+            end = begin + len(outputs)
+            statistics[begin:end, 0] = edits.min(axis=1)  # of the nearest reference
+            statistics[begin:end, 1] = lengths.mean()  # of all references
+            begin = end
         return Judged(statistics, np.zeros(len(rows), np.bool_))
 
 
@@ -110,10 +110,10 @@ def bleu_scores(sums: Floats) -> Floats:
 
 def chrf_scores(sums: Floats) -> Floats:
     """chrF [draws] of [n-grams of the output, of the reference, matches] for each order."""
-    found, expected, matches = (sums[:, part::3] for part in range(3))
-    both = (found > 0) & (expected > 0)
+    present, expected, matches = (sums[:, part::3] for part in range(3))
+    both = (present > 0) & (expected > 0)
     orders = np.maximum(both.sum(axis=1), 1)
-    precision = np.where(both, matches / np.maximum(found, 1), 0).sum(axis=1) / orders
+    precision = np.where(both, matches / np.maximum(present, 1), 0).sum(axis=1) / orders
     recall = np.where(both, matches / np.maximum(expected, 1), 0).sum(axis=1) / orders
     weighted = BETA**2 * precision + recall
     return np.asarray(100 * (1 + BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1))
@@ -126,7 +126,7 @@ def ter_scores(sums: Floats) -> Floats:
 
 
 def unspaced(texts: Sequence[str]) -> tuple[str, str] | None:
-    """Language and BLEU tokenizer of texts that put no spaces between words, of those that sacrebleu knows."""
+    """Language and BLEU tokenizer of texts without spaces between words (Chinese, Japanese), else None."""
     sample = "".join(texts[:200])
     kana = sum("\u3040" <= c <= "\u30ff" for c in sample)
     han = sum("\u3400" <= c <= "\u9fff" for c in sample)
@@ -142,5 +142,5 @@ def _bleu(tokenize: str, *, effective_order: bool) -> Any:
         raise UsageError(f"tokenizer {tokenize!r} is unknown; sacrebleu has {', '.join(BLEU.TOKENIZERS)}")
     try:
         return BLEU(tokenize=tokenize, effective_order=effective_order)
-    except Exception as exc:  # libraries and downloads that some of sacrebleu's tokenizers want
+    except Exception as exc:  # some of sacrebleu's tokenizers need libraries and downloads
         raise EnvironmentProblem(f"sacrebleu's tokenizer {tokenize!r} cannot be used here: {exc}") from exc

@@ -18,7 +18,7 @@ from mbr.metrics.base import Metric
 class NeuralJudge(Judge):
     """Rows are (source, hypothesis, reference) or, with `texts` 2, (source, hypothesis). The first reference counts.
 
-    With a cache that knows this judge, the model is loaded when there is something to judge, and not before.
+    If the cache holds this judge's identity, the model is loaded when there is a row to score, not before.
     """
 
     by_length = True
@@ -34,9 +34,9 @@ class NeuralJudge(Judge):
             self.identity = self._identify()
             return
         key = key_of("identity", (stamp, *self._described()))
-        known = cache.identity(key)
-        self.identity = known or self._identify()
-        if known is None:
+        identity = cache.identity(key)
+        self.identity = identity or self._identify()
+        if identity is None:
             cache.keep_identity(key, self.identity)
 
     @property
@@ -55,21 +55,21 @@ class NeuralJudge(Judge):
         return self._name, "source+hypothesis+reference" if self._texts == 3 else "source+hypothesis", __version__
 
     def _identify(self) -> str:
-        name, shown, version = self._described()
-        settings = {**self._metric.settings(), "input": shown, "version": version}
+        name, texts, version = self._described()
+        settings = {**self._metric.settings(), "input": texts, "version": version}
         return "|".join([name, *(f"{key}:{value}" for key, value in settings.items() if value is not None)])
 
     def rows(
         self, sources: Sequence[str] | None, outputs: Sequence[str], references: Sequence[Sequence[str]]
     ) -> list[Row]:
-        given = [""] * len(outputs) if sources is None else sources
+        read = [""] * len(outputs) if sources is None else sources
         first = references[:1] if self._texts == 3 else []
-        return list(zip(given, outputs, *first, strict=True))
+        return list(zip(read, outputs, *first, strict=True))
 
     def judge(self, rows: Sequence[Row]) -> Judged:
         scores = self._metric.score(rows).astype(np.float64)
         if not np.isfinite(scores).all():
-            raise ModelError(f"{self._name} gave a score that is not a number; try --dtype float32")
+            raise ModelError(f"{self._name} returned a score that is not a number; try --dtype float32")
         return Judged(np.stack([scores, np.ones(len(rows))], axis=1), self._metric.truncated(rows))
 
     def scores(self, sums: Floats) -> Floats:

@@ -1,14 +1,14 @@
-"""How sure is a score, and a difference? Bootstrap intervals, paired bootstrap, paired approximate randomisation.
+"""How certain are a score and a difference? Bootstrap intervals, paired bootstrap, paired approximate randomisation.
 
 Everything works on the statistics [segments, k] of a judge: a draw is a row of counts, its score the judge's score of
-`counts @ statistics`. So BLEU, chrF and TER of a resample are what sacrebleu would give for it. Draws depend on the
-seed and the number of segments only, so another system in the table changes no number, and they are the draws that
-sacrebleu makes of the same seed (SACREBLEU_SEED). Time is draws x segments x k for each system, memory a block of that.
+`counts @ statistics`. So BLEU, chrF and TER of a resample are sacrebleu's. Draws depend on the seed and the number of
+segments only, so another system in the table changes no number, and they are the draws that sacrebleu makes with the
+same seed (SACREBLEU_SEED). Time is draws x segments x k per system, memory a block of that.
 
-Both tests have the statistic |difference|. p counts the trials that reach what was observed, plus one for the
+Both tests have the statistic |difference|. p counts the trials that reach the observed difference, plus one for the
 observation itself: (reached + 1) / (trials + 1). sacrebleu counts those that exceed it, which makes a system
-significantly different from itself; apart from such ties the numbers are the same. Only the randomisation test is one
-of the level it claims: the bootstrap's p is too small (see `bootstrap_p`), so it alone is no evidence.
+significantly different from itself; apart from such ties the numbers are the same. Only the randomisation test keeps
+its nominal level: the bootstrap's p is too small (see `bootstrap_p`), so it is no evidence by itself.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ Floats = NDArray[np.float64]
 Score = Callable[[Floats], Floats]
 
 BLOCK_CELLS = 2**21  # draws x segments held at once, 16 MB
-# Sums in another order differ in the last digits; what is equal but for that is a tie.
-TIE = 1e-10
+TIE = 1e-10  # sums in another order differ in the last digits; such values are ties
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of a system with a baseline. `difference` is system minus baseline; a test that was not run has no p."""
+    """A system against a baseline. `difference` is system minus baseline; p is None where the test was not run."""
 
     difference: float
     p_bootstrap: float | None
@@ -44,13 +43,13 @@ class Comparison:
 
 def bootstrap_scores(score: Score, statistics: Mapping[str, Floats], *, draws: int, seed: int) -> dict[str, Floats]:
     """Scores [draws] of each system on resamples of its segments, the same segments for all systems."""
-    found = {name: np.empty(draws) for name in statistics}
+    scores = {name: np.empty(draws) for name in statistics}
     begin = 0
     for counts in _resamples(_segments(statistics), draws, seed):
         for name, values in statistics.items():
-            found[name][begin : begin + len(counts)] = score(counts @ values)
+            scores[name][begin : begin + len(counts)] = score(counts @ values)
         begin += len(counts)
-    return found
+    return scores
 
 
 def interval(scores: Floats) -> Interval:
@@ -63,9 +62,9 @@ def interval(scores: Floats) -> Interval:
 def bootstrap_p(system: Floats, baseline: Floats, difference: float) -> float:
     """p of the paired bootstrap (Koehn 2004) in sacrebleu's form, of both systems' scores [draws] on the same draws.
 
-    How often is |difference| of a draw farther above its mean over all draws than the observed |difference| is above 0?
-    This p is too small: of pairs that do not differ, about 12 % have p < .05 (a test simulates it). Draws that lie as
-    far below the mean are not counted, so that for a clear difference it is about half of a two-sided p.
+    The share of draws whose |difference| exceeds its mean over all draws by at least the observed |difference|. This p
+    is too small: of pairs that do not differ, about 12 % have p < .05 (a test simulates it). Draws as far below the
+    mean are not counted, so for a clear difference it is about half of a two-sided p.
     """
     shifts = np.abs(system - baseline)
     return _share(shifts - shifts.mean(), difference, system, baseline)
@@ -82,7 +81,8 @@ def randomisation_ps(
 ) -> dict[str, float]:
     """p of the paired approximate randomisation (Noreen 1989; Riezler and Maxwell 2005) of each system.
 
-    In each trial every segment's outputs change hands with probability 1/2: how often is |difference| as large as seen?
+    In each trial the outputs of every segment are swapped with probability 1/2; p is the share of trials whose
+    |difference| is at least the observed one.
     """
     base = statistics[baseline]
     total = base.sum(axis=0)
@@ -95,7 +95,10 @@ def randomisation_ps(
             scores[name][0][part] = score(values.sum(axis=0) + moved)
             scores[name][1][part] = score(total - moved)
         begin += len(swaps)
-    return {name: _share(np.abs(one - two), differences[name], one, two) for name, (one, two) in scores.items()}
+    return {
+        name: _share(np.abs(system - other), differences[name], system, other)
+        for name, (system, other) in scores.items()
+    }
 
 
 def compare(
@@ -108,14 +111,14 @@ def compare(
     trials: int,
     seed: int,
 ) -> dict[str, Comparison]:
-    """Each system against the baseline, of the systems' scores and their bootstrap scores (none: no such test)."""
+    """Each system against the baseline, from the systems' scores and their bootstrap scores (empty: no such test)."""
     differences = {name: scores[name] - scores[baseline] for name in statistics}
-    by_chance = randomisation_ps(score, statistics, baseline, differences, trials=trials, seed=seed) if trials else {}
+    randomised = randomisation_ps(score, statistics, baseline, differences, trials=trials, seed=seed) if trials else {}
     return {
         name: Comparison(
             difference,
             bootstrap_p(resampled[name], resampled[baseline], difference) if resampled else None,
-            by_chance.get(name),
+            randomised.get(name),
         )
         for name, difference in differences.items()
     }
@@ -127,7 +130,7 @@ def _share(trials: Floats, difference: float, *scores: Floats) -> float:
 
 
 def _resamples(segments: int, draws: int, seed: int) -> Iterator[Floats]:
-    """Blocks [draws, segments] of how often each segment was drawn."""
+    """Blocks [draws, segments]: how often each segment was drawn."""
     random = np.random.default_rng(seed)
     for size in _blocks(segments, draws):
         places = random.choice(segments, size=(size, segments), replace=True)
@@ -137,14 +140,14 @@ def _resamples(segments: int, draws: int, seed: int) -> Iterator[Floats]:
 
 
 def _swaps(segments: int, trials: int, seed: int) -> Iterator[Floats]:
-    """Blocks [trials, segments] of 1 where the outputs of a segment change hands, else 0."""
+    """Blocks [trials, segments]: 1 where the outputs of a segment are swapped, else 0."""
     random = np.random.default_rng(seed)
     for size in _blocks(segments, trials):
         yield random.integers(2, size=(size, segments), dtype=np.bool_).astype(np.float64)
 
 
 def _blocks(segments: int, draws: int) -> Iterator[int]:
-    """Sizes of blocks: multiples of 32, as numpy draws that many bits at once, so that blocks change no draw."""
+    """Sizes of blocks: multiples of 32, as numpy draws 32 bits at once, so that blocks change no draw."""
     size = max(BLOCK_CELLS // segments // 32 * 32, 32)
     for begin in range(0, draws, size):
         yield min(size, draws - begin)

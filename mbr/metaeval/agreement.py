@@ -1,8 +1,8 @@
-"""Score sets in, one table out: every metric's agreement with people, with ranks, beside rows for sanity.
+"""Score sets in, one table out: every metric's agreement with people, with ranks, beside sanity rows.
 
 Several language pairs are averaged as WMT does: the mean of each statistic over language pairs, for metrics that all of
-them have; pairwise accuracy counts the pairs of systems of all of them together. Where SPA and acc_eq* are both asked
-for, `average` is their mean ("Avg Corr"), by which metrics are ranked.
+them have; pairwise accuracy counts the pairs of systems of all of them together. Where both SPA and acc_eq* are
+requested, `average` is their mean ("Avg Corr"), by which metrics are ranked.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from candidates.common.errors import InputError, UsageError
 from mbr.metaeval.permutations import Progress
 from mbr.metaeval.sanity import sanity_rows
+from mbr.metaeval.signature import signature
 from mbr.metaeval.significance import Comparison, combine, compare_metrics
 from mbr.metaeval.spa import is_constant
 from mbr.metaeval.statistics import STATISTICS, Gold, measure
@@ -27,7 +29,7 @@ Values = dict[str, float | None]
 
 @dataclass(frozen=True)
 class Row:
-    """A metric in a table. `ranks` are clusters of significance, and so is `rank`, if they were asked for."""
+    """A metric in a table. `ranks` are clusters of significance where tests were run, and so is `rank`."""
 
     metric: str
     kind: Kind
@@ -35,11 +37,25 @@ class Row:
     values: Values  # by statistic; also `epsilon` and `average`
     rank: int | None = None
     ranks: Mapping[str, int] = field(default_factory=dict)
-    constant: bool = False  # it cannot tell two systems apart, so that its SPA means nothing
+    constant: bool = False  # it gives all systems the same scores, so its SPA is meaningless
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "metric": self.metric,
+            "kind": self.kind,
+            "reference": self.reference,
+            **self.values,
+            **({"spa_meaningless": True} if self.constant and "spa" in self.values else {}),
+            "rank": self.rank,
+            **({"ranks": dict(self.ranks)} if self.ranks else {}),
+        }
 
 
 @dataclass(frozen=True)
 class Table:
+    """Agreement of metrics with people, over one language pair or the mean of several."""
+
     test_set: str
     lps: tuple[str, ...]
     human: str
@@ -49,6 +65,7 @@ class Table:
     ranked_by: str
     rows: tuple[Row, ...]
     symmetric: bool = False
+    seed: int = 1  # of significance tests and the random row
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     parts: tuple[Table, ...] = ()  # one for each language pair, if there are several
     notes: tuple[str, ...] = ()
@@ -60,17 +77,56 @@ class Table:
                 return row
         raise UsageError(f"no row of {metric!r} in this table")
 
+    def signature(self, task: str = "agreement") -> str:
+        draws = next((len(comparison.draws) for comparison in self.comparisons.values()), None)
+        random = self.comparisons or any(row.kind == "sanity" for row in self.rows)
+        return signature(
+            task,
+            set=self.test_set,
+            lp="+".join(filter(None, self.lps)),
+            human=self.human,
+            ref="+".join(dict.fromkeys(row.reference for row in self.rows if row.reference is not None)),
+            systems="+".join(str(len(systems)) for systems in self.systems),
+            segments="+".join(map(str, self.segments)),
+            spa=("symmetric" if self.symmetric else "official,sorted") if "spa" in self.statistics else None,
+            draws=draws,
+            seed=self.seed if random else None,
+        )
+
+    def record(self, signature: str) -> dict[str, Any]:
+        """For JSON, with the parts of each language pair where there are several."""
+        several = len(self.lps) > 1
+        record: dict[str, Any] = {
+            "test_set": self.test_set,
+            "lp": list(self.lps) if several else self.lps[0],
+            "human": self.human,
+            "systems": [list(systems) for systems in self.systems] if several else list(self.systems[0]),
+            "segments": list(self.segments) if several else self.segments[0],
+            "statistics": list(self.statistics),
+            "spa_variant": "symmetric" if self.symmetric else "official, systems sorted by name",
+            "ranked_by": self.ranked_by,
+            "signature": signature,
+            "rows": [row.record() for row in self.rows],
+        }
+        if self.comparisons:
+            record["significance"] = {name: comparison.record() for name, comparison in self.comparisons.items()}
+        if self.notes or self.warnings:
+            record["notes"] = [*self.notes, *self.warnings]
+        if several:
+            record["language_pairs"] = [part.record(signature) for part in self.parts]
+        return record
+
 
 def parse_statistics(words: Sequence[str]) -> tuple[str, ...]:
-    """Names with hyphens or underscores, in the order given."""
-    found = [word.strip().lower().replace("-", "_") for word in words]
-    for name in found:
+    """The names of statistics, written with hyphens or underscores, in the same order."""
+    names = [word.strip().lower().replace("-", "_") for word in words]
+    for name in names:
         if name not in STATISTICS:
-            known = ", ".join(one.replace("_", "-") for one in STATISTICS)
-            raise UsageError(f"statistic {name!r} is unknown; expected some of {known}")
-    if not found:
-        raise UsageError("no statistic was named")
-    return tuple(dict.fromkeys(found))
+            choices = ", ".join(statistic.replace("_", "-") for statistic in STATISTICS)
+            raise UsageError(f"statistic {name!r} is unknown; expected some of {choices}")
+    if not names:
+        raise UsageError("no statistic was named; expected some such as spa,acc-eq,pdp")
+    return tuple(dict.fromkeys(names))
 
 
 def meta_evaluate(
@@ -87,15 +143,25 @@ def meta_evaluate(
 ) -> Table:
     """Agreement of all metrics of one or several score sets with people.
 
-    `symmetric` takes the SPA that does not depend on the order of systems. `draws` and `seed` are those of significance
-    tests (and of the random row); SPA itself has the draws of the official toolkit. `progress` is told what takes long.
+    Args:
+        sets: one score set per language pair.
+        statistics: names of `STATISTICS`.
+        rank_by: statistic that ranks metrics; by default the average of SPA and acc_eq*, else the first statistic.
+        significance: whether to test all pairs of metrics; ranks become clusters.
+        draws: of significance tests; SPA itself has the draws of the official toolkit.
+        seed: of significance tests and the random row.
+        symmetric: take the SPA that does not depend on the order of systems.
+        sanity: whether to add rows without knowledge of translation.
+        progress: from the label of a test to a function that wraps its steps, such as a progress bar.
     """
     statistics = parse_statistics(statistics)
     leading = _leading(statistics, rank_by)
     tables = []
     for scores in sets:
         if not scores.metrics:
-            raise InputError(f"{scores.name} {scores.lp}: there is no metric to compare with people")
+            raise InputError(
+                f"{scores.name} {scores.lp}: no metric to compare with people; give one with --own or --score"
+            )
         tables.append(
             _table(
                 scores,
@@ -110,19 +176,19 @@ def meta_evaluate(
             )
         )
     if not tables:
-        raise UsageError("there is nothing to compare: no score set")
+        raise UsageError("no score set; give at least one")
     return tables[0] if len(tables) == 1 else _mean_table(tables)
 
 
 def _leading(statistics: tuple[str, ...], rank_by: str | None) -> str:
-    """What metrics are ranked by."""
-    known = (*statistics, AVERAGE) if {"spa", "acc_eq"} <= set(statistics) else statistics
+    """The statistic that ranks metrics."""
+    choices = (*statistics, AVERAGE) if {"spa", "acc_eq"} <= set(statistics) else statistics
     if rank_by is None:
-        return AVERAGE if AVERAGE in known else statistics[0]
-    wanted = rank_by.strip().lower().replace("-", "_")
-    if wanted not in known:
-        raise UsageError(f"cannot rank by {rank_by!r}; expected one of {', '.join(known)}")
-    return wanted
+        return AVERAGE if AVERAGE in choices else statistics[0]
+    name = rank_by.strip().lower().replace("-", "_")
+    if name not in choices:
+        raise UsageError(f"cannot rank by {rank_by!r}; expected one of {', '.join(choices)}")
+    return name
 
 
 def _table(
@@ -144,16 +210,16 @@ def _table(
     rows = [_row(gold, metric, statistics) for metric in scores.metrics]
     notes, warnings = list(scores.notes), []
     if constant := [row.metric for row in rows if row.constant and "spa" in statistics]:
-        warnings.append(f"{', '.join(constant)}: all systems have the same scores, so that SPA means nothing")
+        warnings.append(f"{', '.join(constant)}: all systems have the same scores, so that SPA is meaningless")
     if "spa" in statistics and 0 < len(gold.shared) < int((gold.counts > 0).sum()):
         notes.append(f"SPA uses the {len(gold.shared)} segments in which every system was annotated")
     comparisons = {}
     if significance:
         for name in statistics:
-            told = progress(f"{scores.lp or scores.name} {name}")
-            # Draws of their own, so that chance does not repeat itself where language pairs are averaged.
-            coins = [seed, zlib.crc32(scores.lp.encode()), zlib.crc32(name.encode())]
-            comparisons[name] = compare_metrics(gold, scores.metrics, name, draws=draws, seed=coins, progress=told)
+            bar = progress(f"{scores.lp or scores.name} {name}")
+            # Independent draws, so that chance does not repeat itself where language pairs are averaged.
+            own_seed = [seed, zlib.crc32(scores.lp.encode()), zlib.crc32(name.encode())]
+            comparisons[name] = compare_metrics(gold, scores.metrics, name, draws=draws, seed=own_seed, progress=bar)
         comparisons = _with_average(comparisons)
     added = [_row(gold, metric, statistics) for metric in sanity_rows(scores, seed)] if sanity else []
     return Table(
@@ -166,6 +232,7 @@ def _table(
         ranked_by=leading,
         rows=(*_ranked(rows, leading, comparisons), *added),
         symmetric=symmetric,
+        seed=seed,
         comparisons=comparisons,
         notes=tuple(notes),
         warnings=tuple(warnings),
@@ -195,20 +262,20 @@ def _ranked(rows: Sequence[Row], leading: str, comparisons: Mapping[str, Compari
     """Best first, those without a value last; with clusters of significance if there are comparisons."""
     clusters = {name: comparison.ranks() for name, comparison in comparisons.items()}
     numbers = [value for row in rows if (value := row.values.get(leading)) is not None]
-    found = []
+    ranked = []
     for row in rows:
         value = row.values.get(leading)
         rank = None if value is None else 1 + sum(other > value for other in numbers)
         if leading in clusters:
             rank = clusters[leading].get(row.metric)
         ranks = {name: places[row.metric] for name, places in clusters.items() if row.metric in places}
-        found.append(replace(row, rank=rank, ranks=ranks))
+        ranked.append(replace(row, rank=rank, ranks=ranks))
 
-    def place(row: Row) -> tuple[bool, float, str]:
+    def order(row: Row) -> tuple[bool, float, str]:
         value = row.values.get(leading)
         return (value is None, 0.0 if value is None else -value, row.metric)
 
-    return sorted(found, key=place)
+    return sorted(ranked, key=order)
 
 
 def _mean_table(tables: Sequence[Table]) -> Table:
@@ -217,15 +284,12 @@ def _mean_table(tables: Sequence[Table]) -> Table:
     rows: list[Row] = []
     added: list[Row] = []
     for row in first.rows:
-        same = [_find(table, row) for table in tables]
-        if None in same:
+        same = [match for table in tables if (match := _find(table, row)) is not None]
+        if len(same) < len(tables):
             continue
-        values = {
-            name: _mean([one.values.get(name) for one in same if one is not None], pairs, name) for name in row.values
-        }
-        compared = dict.fromkeys(one.reference for one in same if one is not None and one.reference is not None)
-        reference = "+".join(compared) or None
-        mean = Row(row.metric, row.kind, reference, values, constant=row.constant)
+        values = {name: _mean([match.values.get(name) for match in same], pairs, name) for name in row.values}
+        references = dict.fromkeys(match.reference for match in same if match.reference is not None)
+        mean = Row(row.metric, row.kind, "+".join(references) or None, values, constant=row.constant)
         (added if row.kind == "sanity" else rows).append(mean)
     if not rows:
         raise InputError(f"no metric scored all of {', '.join(table.lps[0] for table in tables)}")
@@ -243,16 +307,17 @@ def _mean_table(tables: Sequence[Table]) -> Table:
         ranked_by=first.ranked_by,
         rows=(*_ranked(rows, first.ranked_by, comparisons), *added),
         symmetric=first.symmetric,
+        seed=first.seed,
         comparisons=comparisons,
         parts=tuple(tables),
-        notes=(*_somewhere(tables, rows), *(f"{table.lps[0]}: {note}" for table in tables for note in table.notes)),
+        notes=(*_incomplete(tables, rows), *(f"{table.lps[0]}: {note}" for table in tables for note in table.notes)),
         warnings=tuple(f"{table.lps[0]}: {warning}" for table in tables for warning in table.warnings),
     )
 
 
-def _somewhere(tables: Sequence[Table], everywhere: Sequence[Row]) -> list[str]:
+def _incomplete(tables: Sequence[Table], complete: Sequence[Row]) -> list[str]:
     """A note on metrics that only some language pairs have."""
-    shared = {row.metric for row in everywhere}
+    shared = {row.metric for row in complete}
     every = dict.fromkeys(row.metric for table in tables for row in table.rows if row.kind != "sanity")
     some = [name for name in every if name not in shared]
     return [f"not in all language pairs, and not in the mean: {', '.join(some)}"] if some else []

@@ -2,13 +2,14 @@
 
 With a fixed other side, the anchor, a pairwise metric gives every translation one score. For each anchor, the human
 reference if it was scored and then each system's output, that system is taken out, everything is computed again, and
-the anchored metric's rank among all metrics is told: ranks, as values over different systems are not comparable.
+the anchored metric is ranked among all metrics. Compare ranks: values over different systems are not comparable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,15 +28,19 @@ class Anchored:
     anchor: str
     systems: int
     rank: int
-    metrics: int  # how many were ranked
+    metrics: int  # number of ranked metrics
     spa: float
     acc_eq: float
     average: float
 
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
 
 def anchor_stability(scores: ScoreSet, anchors: Sequence[str] | None = None) -> list[Anchored]:
     """For every pairwise metric of the set and every anchor (all systems, and the reference where it was scored)."""
-    pairwise = [one for one in scores.metrics if one.differences is not None]
+    pairwise = [metric for metric in scores.metrics if metric.differences is not None]
     if not pairwise:
         raise UsageError("no pairwise metric; give one with --own NAME=FILE (with a column `other`) or --score pear")
     if len(scores.systems) < 3:
@@ -43,25 +48,24 @@ def anchor_stability(scores: ScoreSet, anchors: Sequence[str] | None = None) -> 
     for name in anchors or ():
         if name not in (REFERENCE, *scores.systems):
             raise UsageError(f"no anchor {name!r}; there are {REFERENCE}, {', '.join(scores.systems)}")
-    found = []
+    results = []
     for metric in pairwise:
         chosen = anchors or [*([REFERENCE] if metric.to_reference is not None else []), *scores.systems]
-        for anchor in chosen:
-            found.append(_anchored(scores, metric, anchor))
-    return found
+        results += [_anchored(scores, metric, anchor) for anchor in chosen]
+    return results
 
 
 def _anchored(scores: ScoreSet, metric: Scores, anchor: str) -> Anchored:
     assert metric.differences is not None
     if anchor == REFERENCE:
         if metric.to_reference is None:
-            raise UsageError(f"{metric.name} was not scored against the reference")
+            raise UsageError(f"{metric.name} was not scored against the reference; name other anchors")
         values = metric.to_reference
     else:
         values = metric.differences[:, scores.systems.index(anchor)]
-    # What the anchor was not compared with counts for no metric.
+    # Translations that were not compared with the anchor count for no metric.
     gold = np.where(np.isnan(values), np.nan, scores.gold)
-    others = tuple(one for one in scores.metrics if one.segments is not None and one.differences is None)
+    others = tuple(other for other in scores.metrics if other.segments is not None and other.differences is None)
     remaining = replace(
         scores,
         human=replace(scores.human, segments=gold, systems=None),
@@ -73,5 +77,5 @@ def _anchored(scores: ScoreSet, metric: Scores, anchor: str) -> Anchored:
     row = table.row(metric.name)
     spa, accuracy, average = (row.values[name] for name in ("spa", "acc_eq", AVERAGE))
     if spa is None or accuracy is None or average is None or row.rank is None:
-        raise UsageError(f"anchor {anchor}: nothing is left to compare")
+        raise UsageError(f"anchor {anchor}: no translations are left to compare; leave it out of --anchors")
     return Anchored(metric.name, anchor, len(remaining.systems), row.rank, len(table.rows), spa, accuracy, average)

@@ -1,4 +1,4 @@
-"""Which metrics say the same? Pearson correlations of metrics' differences within segments (PEAR paper, section 5.4).
+"""Which metrics agree with each other? Pearson correlations of differences within segments (PEAR paper, 5.4).
 
 For ordinary metrics these are cosines of segment-centred scores; a pairwise metric takes part with its differences as
 they are. People are one more row.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +20,20 @@ from mbr.metaeval.values import Floats, Scores, ScoreSet, check_metric
 
 @dataclass(frozen=True)
 class CorrelationMatrix:
+    """Correlations of metrics, and of people among them."""
+
     names: tuple[str, ...]
     values: Floats  # [metrics, metrics]
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"metrics": list(self.names), "correlations": self.values.tolist()}
 
     def plot(self, title: str) -> str:
         return heat_map(title, self.names, self.values.tolist(), "Pearson correlation of differences within segments")
 
     def clustered(self) -> CorrelationMatrix:
-        """In an order that puts metrics that say the same beside each other (average linkage)."""
+        """In an order that puts similar metrics beside each other (average linkage)."""
         if len(self.names) < 3:
             return self
         from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
@@ -41,13 +48,13 @@ class CorrelationMatrix:
 
 def correlate(scores: ScoreSet) -> CorrelationMatrix:
     """Of people and all metrics with scores of segments, over annotated translations."""
-    for one in scores.metrics:
-        check_metric(one, scores.gold)
+    for metric in scores.metrics:
+        check_metric(metric, scores.gold)
     scores = scores.annotated_only()
     gold = Gold(scores.gold)
     metrics = [scores.human, *(metric for metric in scores.metrics if metric.segments is not None)]
     if len(metrics) < 2:
-        raise UsageError("there is no metric with scores of segments")
+        raise UsageError("no metric has scores of segments; give one with --own or --score")
     pairwise = any(metric.differences is not None for metric in metrics)
     rows = _differences(gold, metrics) if pairwise else _centred(gold, metrics)
     gram = rows @ rows.T

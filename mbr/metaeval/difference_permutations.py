@@ -1,11 +1,11 @@
-"""Permutations for pairwise metrics, which have no scores that could change hands, only differences.
+"""Permutations for pairwise metrics, which have no scores to swap, only differences.
 
-As in `permutations.py`, but what changes hands with probability 1/2 is the difference that two metrics see between two
-translations of a segment; a metric of scores takes part with its differences. Both metrics' differences are scaled to
+As in `permutations.py`, but what is swapped with probability 1/2 is the difference between two translations of a
+segment by two metrics; a metric of scores takes part with its differences. Both metrics' differences are scaled to
 the same mean square. Only pairs of metrics in which one is pairwise are tested this way, so that a pairwise metric in a
 table changes nothing for the others.
 
-Every function returns differences of the statistic [draws, pairs of metrics] for the pairs that are asked for.
+Every function returns differences of the statistic [draws, pairs of metrics] for the given pairs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pdp_draws(gold: Gold, metrics: Sequence[Scores], pairs: Pairs, *, draws: int
     features = np.concatenate([scaled**2, scaled * judged]).T  # [cells, 2 metrics]
     whole = features.sum(axis=0)
     size = np.sqrt((judged**2).sum())
-    found = np.empty((draws, len(pairs)), np.float32)
+    differences = np.empty((draws, len(pairs)), np.float32)
     for begin, mask in _blocks(gold.paired.shape, draws, seed):
         parts = mask.reshape(len(mask), -1)[:, paired].astype(np.float64) @ features
         for place, (a, b) in enumerate(pairs):
@@ -41,8 +41,8 @@ def pdp_draws(gold: Gold, metrics: Sequence[Scores], pairs: Pairs, *, draws: int
                     whole[k + other] + sign * (parts[:, k + a] - parts[:, k + b]) for k in (0, len(metrics))
                 )
                 values.append(divided(products, np.sqrt(np.maximum(squares, 0)) * size))
-            found[begin : begin + len(mask), place] = values[0] - values[1]
-    return found
+            differences[begin : begin + len(mask), place] = values[0] - values[1]
+    return differences
 
 
 def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], pairs: Pairs, *, draws: int, seed: Seed) -> Floats32:
@@ -53,7 +53,7 @@ def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], pairs: Pairs, *
     features = np.concatenate([scaled**2, scaled * (judged[:, varied] / size[varied])])  # [2 metrics, pairs, segments]
     whole = features.sum(axis=1)  # [2 metrics, segments]
     by_segment = np.ascontiguousarray(features.transpose(2, 1, 0))
-    found = np.zeros((draws, len(pairs)), np.float32)
+    differences = np.zeros((draws, len(pairs)), np.float32)
     for begin, mask in _blocks(gold.paired.shape, draws, seed):
         turned = np.ascontiguousarray(mask[:, :, varied].transpose(2, 0, 1)).astype(np.float64)
         parts = np.ascontiguousarray((turned @ by_segment).transpose(1, 2, 0))  # [block, 2 metrics, segments]
@@ -70,8 +70,8 @@ def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], pairs: Pairs, *
                 values.append(
                     divided(np.where(there, correlations, 0).sum(axis=1), there.sum(axis=1).astype(np.float64))
                 )
-            found[begin : begin + len(mask), place] = values[0] - values[1]
-    return found
+            differences[begin : begin + len(mask), place] = values[0] - values[1]
+    return differences
 
 
 def spa_draws(
@@ -91,23 +91,23 @@ def spa_draws(
     full = {place: scaled[place] @ chosen for place in involved}  # [pairs of systems, K]
     expected = gold.p_values * vectors
     scale = vectors * max(len(expected), 1)
-    found = np.empty((draws, len(pairs)), np.float32)
+    differences = np.empty((draws, len(pairs)), np.float32)
     shape = (scaled.shape[1], scaled.shape[2])
     every = (mask for _, block in _blocks(shape, draws, seed) for mask in block)
     for draw, mask in zip(progress(range(draws)), every, strict=True):
         drawn = {place: (scaled[place] * mask) @ chosen for place in involved}
         for place, (a, b) in enumerate(pairs):
             moved = drawn[a] - drawn[b]
-            one, two = (
+            errors_a, errors_b = (
                 np.abs(_counts(values, gold.symmetric) - expected).sum()
                 for values in (full[b] + moved, full[a] - moved)
             )
-            found[draw, place] = (two - one) / scale
-    return found
+            differences[draw, place] = (errors_b - errors_a) / scale
+    return differences
 
 
 def _counts(values: Floats32, symmetric: bool) -> Floats:
-    """[pairs of systems]: how many sign vectors reach the observation; half of those that equal it, if symmetric."""
+    """[pairs of systems]: sign vectors that reach the observation; half of those that equal it, if symmetric."""
     reached = (values <= SLACK).sum(axis=1)
     return np.asarray((reached + (values < -SLACK).sum(axis=1)) / 2 if symmetric else reached, np.float64)
 

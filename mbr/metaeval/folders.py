@@ -1,8 +1,8 @@
 """Human and metric scores from a test set of mt-metrics-eval.
 
-Beside the texts and human scores that `pear.data.folders` knows, such a folder has
+Beside the texts and human scores that `pear.data.folders` reads, such a folder has
 `metric-scores/<lp>/<metric>-<reference or src>.seg.score` and `.sys.score`. Which systems and metrics count follows the
-official results: all systems but the references (people's translations are systems only if asked for) and known
+official results: all systems but the references (human translations are systems only on request) and listed
 outliers, if people scored them; metrics that compare with the standard reference or with none, if they scored all of
 these systems.
 """
@@ -20,7 +20,7 @@ from candidates.common.text import lines
 from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts, check_metric, score_of
 from pear.data.folders import EvalFolder, is_test_set
 
-# Test sets whose references and outliers are known here and in `pear.data.folders`.
+# Test sets whose references and outliers are listed here and in `pear.data.folders`.
 KNOWN_SETS = ("wmt19", "wmt20", "wmt21.news", "wmt21.tedtalks", "wmt21.flores", "wmt22", "wmt23")
 SEGMENTS, SYSTEMS = ".seg.score", ".sys.score"
 SOURCE_ONLY = "src"
@@ -52,18 +52,17 @@ def find_test_set(data: str | Path, test_set: str | None) -> Path:
     root = Path(data)
     if not root.is_dir():
         raise InputError(f"{root}: no such folder; expected mt-metrics-eval's data, or one test set of it")
+    names = sorted(folder.name for folder in root.iterdir() if is_test_set(folder))
     if test_set is None:
         if is_test_set(root):
             return root
-        found = sorted(folder.name for folder in root.iterdir() if is_test_set(folder))
-        if len(found) == 1:
-            return root / found[0]
-        raise UsageError(f"{root} has the test sets {', '.join(found) or 'none'}; choose one with --test-set")
+        if len(names) == 1:
+            return root / names[0]
+        raise UsageError(f"{root} has the test sets {', '.join(names) or 'none'}; choose one with --test-set")
     for folder in (root / test_set, root):
         if is_test_set(folder) and test_set in (folder.name, folder.resolve().name):
             return folder
-    found = sorted(folder.name for folder in root.iterdir() if is_test_set(folder))
-    raise InputError(f"{root}: no test set {test_set!r}; found {', '.join(found) or 'none'}")
+    raise InputError(f"{root}: no test set {test_set!r}; found {', '.join(names) or 'none'}")
 
 
 def read_folder(
@@ -80,8 +79,10 @@ def read_folder(
     """One language pair of a test set. Systems are sorted by name.
 
     `metrics` chooses some, by name with or without what they compare with; `evaluators` are other human scores, which
-    become metrics of the kind "human". A metric that lacks a score is left out with a note; one that was named is an
-    error.
+    become metrics of the kind "human". A metric that lacks a score is left out with a note.
+
+    Raises:
+        InputError: a metric that was named lacks a score, or people scored no system.
     """
     files = EvalFolder.open(folder, lp)
     standard = files.reference(reference) if reference else _most_used(files)
@@ -99,27 +100,27 @@ def read_folder(
             f"the official reference and outliers of {files.name} are not known here: metrics that compare with "
             f"{standard or 'no reference'} are taken (--reference), and no system is an outlier (--exclude-systems)"
         )
-    judged = Scores(human, np.array([gold[name] for name in systems]), kind="human")
+    people = Scores(human, np.array([gold[name] for name in systems]), kind="human")
     official = files.path / "human-scores" / f"{files.lp}.{human}{SYSTEMS}"
-    judged = replace(judged, systems=_whole(official, systems) if official.is_file() else None)
-    found, more = _metrics(files, systems, standard, metrics, judged)
+    people = replace(people, systems=_whole(official, systems) if official.is_file() else None)
+    scored, left_out_notes = _metrics(files, systems, standard, metrics, people)
     others = [_evaluator(files, name, systems) for name in evaluators]
     return ScoreSet(
         name=files.name,
         lp=files.lp,
-        human=judged,
+        human=people,
         systems=systems,
         segments=tuple(str(number) for number in range(1, len(files.sources) + 1)),
-        metrics=(*others, *found),
+        metrics=(*others, *scored),
         texts=_texts(files, systems, standard),
         reference=standard,
         dropped=tuple(sorted({*gold, *files.references} - set(systems))),
-        notes=(*notes, *more),
+        notes=(*notes, *left_out_notes),
     )
 
 
 def _most_used(files: EvalFolder) -> str | None:
-    """The standard reference; where only the files tell it, the one that most metrics compare with."""
+    """The standard reference; where it is not listed, the one that most metrics compare with."""
     standard = files.reference()
     used: dict[str, int] = {}
     for file in (files.path / "metric-scores" / files.lp).glob(f"*{SEGMENTS}"):
@@ -131,7 +132,7 @@ def _most_used(files: EvalFolder) -> str | None:
 
 
 def _metrics(
-    files: EvalFolder, systems: tuple[str, ...], standard: str | None, wanted: Sequence[str] | None, human: Scores
+    files: EvalFolder, systems: tuple[str, ...], standard: str | None, named: Sequence[str] | None, human: Scores
 ) -> tuple[list[Scores], list[str]]:
     folder = files.path / "metric-scores" / files.lp
     names = sorted({file.name.removesuffix(end) for end in (SEGMENTS, SYSTEMS) for file in folder.glob(f"*{end}")})
@@ -139,23 +140,23 @@ def _metrics(
     bases = [base for base, _ in fitting.values()]
     # BLEU-refA is BLEU, unless there are BLEU-refA and BLEU-src.
     shown = {name: base if bases.count(base) == 1 else name for name, (base, _) in fitting.items()}
-    if wanted is not None:
-        unknown = [word for word in wanted if word not in names and word not in bases]
+    if named is not None:
+        unknown = [word for word in named if word not in names and word not in bases]
         if unknown:
             raise UsageError(f"{folder}: no metric {unknown[0]!r}; found {', '.join(shown.values()) or 'none'}")
-        # A full name may ask for another reference than the standard one.
-        chosen = [name for name in names if name in wanted or (name in fitting and fitting[name][0] in wanted)]
+        # A full name may have another reference than the standard one.
+        chosen = [name for name in names if name in named or (name in fitting and fitting[name][0] in named)]
         fitting = {name: _split(name) for name in chosen}
-    found, notes = [], []
+    metrics, notes = [], []
     for name, (_, compared) in fitting.items():
         try:
-            found.append(_metric(files, folder / name, systems, shown.get(name, name), compared, human))
+            metrics.append(_metric(files, folder / name, systems, shown.get(name, name), compared, human))
         except InputError as exc:
-            if wanted is not None:
+            if named is not None:
                 raise
             label = shown.get(name, name)
             notes.append(f"{label} is left out: {str(exc).removeprefix(f'{label}: ')}")
-    return found, notes
+    return metrics, notes
 
 
 def _metric(files: EvalFolder, stem: Path, systems: tuple[str, ...], name: str, compared: str, human: Scores) -> Scores:
@@ -183,15 +184,15 @@ def _evaluator(files: EvalFolder, name: str, systems: tuple[str, ...]) -> Scores
 
 
 def _segment_scores(files: EvalFolder, path: Path) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+    scores: dict[str, list[float]] = {}
     for number, system, _, score in files.entries(path):
-        found.setdefault(system, []).append(score_of(score, f"{path}, line {number}", "score"))
-    return found
+        scores.setdefault(system, []).append(score_of(score, f"{path}, line {number}", "score"))
+    return scores
 
 
 def _whole(path: Path, systems: tuple[str, ...]) -> Floats:
-    """[systems] of a file of `system<TAB>score` lines, one for each system."""
-    found: dict[str, float] = {}
+    """Scores [systems] from a file of `system<TAB>score` lines, one for each system."""
+    scores: dict[str, float] = {}
     for number, line in lines(path):
         where = f"{path}, line {number}"
         system, tab, score = line.rstrip("\r").partition("\t")
@@ -199,8 +200,8 @@ def _whole(path: Path, systems: tuple[str, ...]) -> Floats:
             raise InputError(f"{where}: expected system<TAB>score, found {line!r:.60}")
         value = score_of(score, where, "score")
         if not np.isnan(value):
-            found[system] = value
-    return np.array([found[system] for system in _all_of(systems, found, path)])
+            scores[system] = value
+    return np.array([scores[system] for system in _all_of(systems, scores, path)])
 
 
 def _all_of(systems: tuple[str, ...], scores: Mapping[str, object], path: Path) -> tuple[str, ...]:

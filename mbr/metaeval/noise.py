@@ -40,7 +40,7 @@ LEVELS = {
 
 @dataclass(frozen=True)
 class NoiseStudy:
-    """SDP by kind of noise and statistic, one value a level, averaged over repeats."""
+    """SDP by kind of noise and statistic, one value per level, averaged over repeats."""
 
     statistics: tuple[str, ...]
     levels: Mapping[str, tuple[float, ...]]
@@ -48,6 +48,18 @@ class NoiseStudy:
     deviation: float  # of the human scores: what a level of 1 is
     repeats: int
     seed: int
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "standard_deviation": self.deviation,
+            "repeats": self.repeats,
+            "seed": self.seed,
+            "noise": {
+                kind: {"levels": list(self.levels[kind]), **{name: list(line) for name, line in lines.items()}}
+                for kind, lines in self.sdp.items()
+            },
+        }
 
     def plot(self, title: str) -> str:
         """An SVG with a panel for each kind of noise."""
@@ -71,20 +83,20 @@ def noise_study(
     repeats: int = 10,
     seed: int = 1,
 ) -> NoiseStudy:
-    """Of human scores [systems, segments], NaN where there are none."""
+    """The SDP of statistics on human scores [systems, segments], NaN where there are none."""
     if repeats < 1:
         raise UsageError(f"{repeats} repeats; expected at least 1")
     gold = gold[:, (~np.isnan(gold)).any(axis=0)]
-    known = Gold(gold)
-    values = gold[known.valid]
+    human = Gold(gold)
+    values = gold[human.valid]
     deviation = float(values.std()) if values.size else 0.0
     if not deviation > 0:
-        raise InputError("all human scores are the same: there is nothing that noise could hide")
+        raise InputError("all human scores are the same; a study of noise needs scores that differ")
     chosen = {kind: tuple(map(float, (levels or LEVELS).get(kind, LEVELS[kind]))) for kind in KINDS}
-    best = _measured(known, gold, statistics)
+    best = _measured(human, gold, statistics)
     worst = _mean(
         [
-            _measured(known, _random(seed, "chance", 0, repeat).choice(values, gold.shape), statistics)
+            _measured(human, _random(seed, "chance", 0, repeat).choice(values, gold.shape), statistics)
             for repeat in range(repeats)
         ]
     )
@@ -93,22 +105,22 @@ def noise_study(
             raise InputError(
                 f"{name}: human scores agree no better with themselves than random ones; too few segments?"
             )
-    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    sdp: dict[str, dict[str, tuple[float, ...]]] = {}
     for kind, at in chosen.items():
         by_level = []
         for place, level in enumerate(at):
             disturbed = [
                 _measured(
-                    known, _disturbed(gold, kind, level * deviation, _random(seed, kind, place, repeat)), statistics
+                    human, _disturbed(gold, kind, level * deviation, _random(seed, kind, place, repeat)), statistics
                 )
                 for repeat in range(repeats)
             ]
             by_level.append(_mean(disturbed))
-        found[kind] = {
-            name: tuple((best[name] - one[name]) / (best[name] - worst[name]) for one in by_level)
+        sdp[kind] = {
+            name: tuple((best[name] - means[name]) / (best[name] - worst[name]) for means in by_level)
             for name in statistics
         }
-    return NoiseStudy(tuple(statistics), chosen, found, deviation, repeats, seed)
+    return NoiseStudy(tuple(statistics), chosen, sdp, deviation, repeats, seed)
 
 
 def _disturbed(gold: Floats, kind: str, size: float, random: Any) -> Floats:
@@ -126,17 +138,17 @@ def _disturbed(gold: Floats, kind: str, size: float, random: Any) -> Floats:
 
 
 def _measured(gold: Gold, scores: Floats, statistics: Sequence[str]) -> dict[str, float]:
-    found = measure(gold, Scores("noisy", scores), statistics)
-    missing = [name for name in statistics if found[name] is None]
+    values = measure(gold, Scores("noisy", scores), statistics)
+    missing = [name for name in statistics if values[name] is None]
     if missing:
         raise InputError(f"{missing[0]} is not defined for these human scores; are there two systems and a segment?")
-    return {name: value for name in statistics if (value := found[name]) is not None}
+    return {name: value for name in statistics if (value := values[name]) is not None}
 
 
 def _mean(results: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([one[name] for one in results])) for name in results[0]}
+    return {name: float(np.mean([values[name] for values in results])) for name in results[0]}
 
 
 def _random(seed: int, kind: str, level: int, repeat: int) -> Any:
-    """A generator of its own for every disturbance: another level or repeat more changes none of the others."""
+    """A separate generator for every disturbance, so that more levels or repeats change none of the others."""
     return np.random.default_rng([seed, zlib.crc32(kind.encode()), level, repeat])

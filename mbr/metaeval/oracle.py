@@ -1,20 +1,22 @@
 """What does a statistic reward? Oracle metrics that see one kind of error only (DiIanni and Deutsch 2025, section 5.1).
 
 From MQM annotations, error by error: the gold is minus the penalties of all errors of a translation, the oracle of a
-category minus those of its own errors. How the oracles' agreement goes with the categories' importance (sum of
-penalties), count and mean penalty shows whether a statistic minds what people mind.
+category minus those of its own errors. Correlations of the oracles' agreement with the categories' importance (sum of
+penalties), count and mean penalty show whether a statistic rewards what matters to annotators.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from candidates.common.errors import InputError
+from mbr.metaeval.signature import signature
 from mbr.metaeval.statistics import Gold, measure
 from mbr.metaeval.values import Floats, Scores, ScoreSet
 from pear.data.folders import EvalFolder
@@ -29,7 +31,7 @@ DIGITS = 9  # so that sums of tenths are equal where they should be
 
 @dataclass(frozen=True)
 class Errors:
-    """Marked errors: for each translation (system, segment) that was looked at, its (category, penalty) by rater."""
+    """Marked errors: for each annotated translation (system, segment) its (category, penalty) by rater."""
 
     name: str
     lp: str
@@ -53,12 +55,31 @@ class Oracle:
 
 @dataclass(frozen=True)
 class OracleStudy:
+    """The oracles of all categories, and how their agreement follows what the categories are."""
+
     name: str
     lp: str
     systems: tuple[str, ...]
     segments: int
     oracles: tuple[Oracle, ...]  # the most important first
     spearman: dict[str, dict[str, float | None]]  # importance, weight, count -> statistic -> correlation
+
+    def signature(self) -> str:
+        return signature(
+            "oracle", set=self.name, lp=self.lp, systems=len(self.systems), segments=self.segments, weights="mqm"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "name": self.name,
+            "lp": self.lp,
+            "systems": list(self.systems),
+            "segments": self.segments,
+            "signature": self.signature(),
+            "oracles": [asdict(oracle) for oracle in self.oracles],
+            "spearman": self.spearman,
+        }
 
 
 def read_mqm_errors(path: str | Path) -> Errors:
@@ -76,7 +97,7 @@ def read_mqm_errors(path: str | Path) -> Errors:
 
 
 def read_ratings(files: EvalFolder, human: str) -> Errors:
-    """The errors that lie beside human scores of mt-metrics-eval, `<lp>.<human>.seg.rating`: JSON or None by line."""
+    """The errors beside human scores of mt-metrics-eval, `<lp>.<human>.seg.rating`: JSON or None on each line."""
     marked: dict[tuple[str, str], dict[str, list[tuple[str, float]]]] = {}
     path = files.human_file(human, RATINGS)
     for number, system, segment, text in files.entries(path):
@@ -87,7 +108,9 @@ def read_ratings(files: EvalFolder, human: str) -> Errors:
 
 def _rating(text: str, where: str) -> Iterator[tuple[str, float]]:
     try:
-        errors = [(str(one["category"]).strip().lower(), str(one["severity"])) for one in json.loads(text)["errors"]]
+        errors = [
+            (str(error["category"]).strip().lower(), str(error["severity"])) for error in json.loads(text)["errors"]
+        ]
     except (ValueError, KeyError, TypeError) as exc:
         raise InputError(
             f'{where}: expected {{"errors": [{{"category", "severity"}}, ...]}} or None, found {text!r:.60}'
@@ -99,25 +122,25 @@ def _rating(text: str, where: str) -> Iterator[tuple[str, float]]:
 
 def oracle_study(errors: Errors, *, without: Sequence[str] = ()) -> OracleStudy:
     """Oracles of all categories, over the segments that every system has. Raters of a translation are averaged."""
-    known = gold_of(errors, without=without)
+    scores = gold_of(errors, without=without)
     count: dict[str, int] = {}
     importance: dict[str, float] = {}
     penalties: dict[str, Floats] = {}
-    for row, system in enumerate(known.systems):
-        for place, segment in enumerate(known.segments):
+    for row, system in enumerate(scores.systems):
+        for place, segment in enumerate(scores.segments):
             raters = errors.marked[system, segment]
             for category, weight in (error for marks in raters.values() for error in marks):
                 count[category] = count.get(category, 0) + 1
                 importance[category] = importance.get(category, 0.0) + weight
-                matrix = penalties.setdefault(category, np.zeros(known.gold.shape))
+                matrix = penalties.setdefault(category, np.zeros(scores.gold.shape))
                 matrix[row, place] += weight / len(raters)
-    gold = Gold(known.gold)
-    found = []
-    for category in sorted(count, key=lambda one: (-importance[one], one)):
+    gold = Gold(scores.gold)
+    oracles = []
+    for category in sorted(count, key=lambda name: (-importance[name], name)):
         values = measure(gold, Scores(category, -np.round(penalties[category], DIGITS)), STATISTICS)
         assert values["acc_eq"] is not None
         assert values["pdp"] is not None
-        found.append(
+        oracles.append(
             Oracle(
                 category,
                 round(importance[category], 6),
@@ -127,7 +150,9 @@ def oracle_study(errors: Errors, *, without: Sequence[str] = ()) -> OracleStudy:
                 values["pdp"],
             )
         )
-    return OracleStudy(errors.name, errors.lp, known.systems, len(known.segments), tuple(found), spearman_table(found))
+    return OracleStudy(
+        errors.name, errors.lp, scores.systems, len(scores.segments), tuple(oracles), spearman_table(oracles)
+    )
 
 
 def gold_of(errors: Errors, *, without: Sequence[str] = ()) -> ScoreSet:
@@ -149,12 +174,13 @@ def gold_of(errors: Errors, *, without: Sequence[str] = ()) -> ScoreSet:
 
 
 def spearman_table(oracles: Sequence[Oracle]) -> dict[str, dict[str, float | None]]:
-    """Rank correlations of what categories are with what their oracles get."""
+    """Rank correlations of the categories' importance, weight and count with their oracles' agreement."""
+
+    def values(name: str) -> list[float]:
+        return [getattr(oracle, name) for oracle in oracles]
+
     return {
-        name: {
-            statistic: spearman([getattr(one, name) for one in oracles], [getattr(one, statistic) for one in oracles])
-            for statistic in STATISTICS
-        }
+        name: {statistic: spearman(values(name), values(statistic)) for statistic in STATISTICS}
         for name in ("importance", "weight", "count")
     }
 

@@ -20,38 +20,38 @@ STATISTICS = ("spa", "acc_eq")
 
 
 def common_segments(scores: ScoreSet, humans: Sequence[str]) -> ScoreSet:
-    """Marks these metrics as people and keeps the segments in which they and the gold judged every system.
+    """Mark these metrics as human and keep the segments in which they and the gold scored every system.
 
-    Metrics that lack a score there are left out with a note. Scores of whole systems, which are of other segments, are
-    left out too.
+    Metrics that lack a score there are left out with a note. Scores of whole systems, which cover other segments, are
+    dropped.
     """
     for name in humans:
         if name == scores.human.name:
             raise UsageError(f"{name!r} is the gold; name other columns as people")
         scores.metric(name)
-    people = [scores.human, *(one for one in scores.metrics if one.name in humans or one.kind == "human")]
+    people = [scores.human, *(other for other in scores.metrics if other.name in humans or other.kind == "human")]
     if len(people) < 2:
-        raise UsageError("nobody but the gold: name the other human columns with --humans")
-    judged = [one.segments for one in people if one.segments is not None]
-    kept = np.flatnonzero(np.all([~np.isnan(one).any(axis=0) for one in judged], axis=0))
+        raise UsageError("there are no human scores but the gold; name other human columns with --humans")
+    annotated = [person.segments for person in people if person.segments is not None]
+    kept = np.flatnonzero(np.all([~np.isnan(values).any(axis=0) for values in annotated], axis=0))
     if not len(kept):
         raise InputError(
-            f"no segment was annotated by all of {', '.join(one.name for one in people)} for all of the "
+            f"no segment was annotated by all of {', '.join(person.name for person in people)} for all of the "
             f"{len(scores.systems)} systems; leave out some of either"
         )
     chosen = scores.columns(kept)
     metrics, notes = [], list(scores.notes)
-    for one in chosen.metrics:
-        assert one.segments is not None
-        missing = int(np.isnan(one.segments).sum())
+    for metric in chosen.metrics:
+        assert metric.segments is not None
+        missing = int(np.isnan(metric.segments).sum())
         if missing:
-            notes.append(f"{one.name} is left out: it has no score of {missing} translations in these segments")
+            notes.append(f"{metric.name} is left out: it has no score of {missing} translations in these segments")
         else:
-            metrics.append(replace(one, kind="human" if one.name in humans else one.kind))
+            metrics.append(replace(metric, kind="human" if metric.name in humans else metric.kind))
     return replace(chosen, metrics=tuple(metrics), notes=tuple(notes))
 
 
 def human_parity(scores: ScoreSet, humans: Sequence[str] = (), **options: Any) -> Table:
-    """The table of metrics and people: SPA and acc_eq* with ranks, unless options of `meta_evaluate` say otherwise."""
+    """The table of metrics and people: SPA and acc_eq* with significance; `options` are those of `meta_evaluate`."""
     settings = {"statistics": STATISTICS, "significance": True, **options}
     return meta_evaluate([common_segments(scores, humans)], **settings)

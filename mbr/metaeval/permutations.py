@@ -1,8 +1,8 @@
 """How large can the difference of two metrics be by chance? Permutations (PERM-BOTH, Deutsch et al. 2021).
 
 If two metrics were equally good, it would not matter whose score a translation gets. So both metrics are standardised
-over all annotated translations, each translation's two scores change hands with probability 1/2, and the statistic of
-both mixtures is taken; their difference, draw after draw, is what chance gives.
+over all annotated translations, each translation's two scores are swapped with probability 1/2, and the statistic of
+both mixtures is computed; the distribution of their difference is that of chance.
 
 With a mask W of 0 and 1 the mixture of a and b is b + W (a - b), and every sum a Pearson correlation needs is linear in
 W: sums of W a, W a^2 and W a y for each metric serve all pairs of metrics, and one mask serves all metrics. Where a
@@ -29,7 +29,7 @@ from mbr.metaeval.statistics import Gold, system_signs
 from mbr.metaeval.values import Floats, Scores
 
 BLOCK = 64  # draws at once
-CACHED = 2**20  # numbers whose systems are compared at once: four megabytes, near the processor
+CACHED = 2**20  # numbers that are compared at once: 4 MB, which fit in the cache of the processor
 SLACK = 5e-4  # standard deviations: float32 sums that are equal but for this are a tie
 Seed = int | Sequence[int]
 Progress = Callable[[Iterable[int]], Iterable[int]]
@@ -41,9 +41,9 @@ def standardised(values: Floats, valid: NDArray[np.bool_]) -> Floats:
     within = within - within[:, :1]
     within = within - within.mean(axis=1, keepdims=True)
     spread = np.sqrt((within**2).mean(axis=1, keepdims=True))
-    found = np.zeros_like(values)
-    found[:, valid] = within / np.where(spread > 0, spread, 1)
-    return found
+    scaled = np.zeros_like(values)
+    scaled[:, valid] = within / np.where(spread > 0, spread, 1)
+    return scaled
 
 
 def global_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) -> Floats32:
@@ -52,15 +52,15 @@ def global_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, s
     count = z.shape[1]
     features = np.concatenate([z, z**2, z * y]).T  # [cells, 3 metrics]
     whole = features.sum(axis=0)
-    found = []
+    differences = []
     for mask in masks(gold.scores.shape, draws, seed):
         parts = mask[:, gold.valid].astype(np.float64) @ features  # [block, 3 metrics]
         correlations = []
         for sums, squares, products in _mixtures(parts, whole, len(metrics)):
             variance = count * squares - sums**2
             correlations.append(divided(products, np.sqrt(np.maximum(variance, 0))))
-        found.append((correlations[0] - correlations[1]).astype(np.float32))
-    return np.concatenate(found)
+        differences.append((correlations[0] - correlations[1]).astype(np.float32))
+    return np.concatenate(differences)
 
 
 def pdp_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) -> Floats32:
@@ -76,7 +76,7 @@ def pdp_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) 
     full = z.sum(axis=1)  # [metrics, segments]
     full_full = full @ full.T
     by_segment = np.ascontiguousarray(z.transpose(2, 1, 0))  # [segments, systems, metrics]
-    found = []
+    differences = []
     for mask in masks(gold.scores.shape, draws, seed):
         parts = mask.reshape(len(mask), -1).astype(np.float64) @ flat  # [block, 2 metrics]
         sums = _segment_sums(mask, by_segment)  # [block, metrics, segments]
@@ -88,10 +88,10 @@ def pdp_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) 
         apart = masked[:, first, first] + masked[:, second, second] - 2 * masked[:, first, second]
         of_a = full_full[second, second] + apart + 2 * (crossed[:, second, first] - crossed[:, second, second])
         of_b = full_full[first, first] + apart - 2 * (crossed[:, first, first] - crossed[:, first, second])
-        one = divided(products_a, np.sqrt(np.maximum(squares_a - of_a, 0)) * scale)
-        two = divided(products_b, np.sqrt(np.maximum(squares_b - of_b, 0)) * scale)
-        found.append((one - two).astype(np.float32))
-    return np.concatenate(found)
+        pdp_a = divided(products_a, np.sqrt(np.maximum(squares_a - of_a, 0)) * scale)
+        pdp_b = divided(products_b, np.sqrt(np.maximum(squares_b - of_b, 0)) * scale)
+        differences.append((pdp_a - pdp_b).astype(np.float32))
+    return np.concatenate(differences)
 
 
 def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) -> Floats32:
@@ -99,7 +99,7 @@ def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, 
     z = standardised(_cells(metrics), gold.valid)
     many = len(metrics)
     size = np.sqrt((gold.centred**2).sum(axis=0))
-    varied = size > 0  # segments that people do not find constant
+    varied = size > 0  # segments in which human scores differ
     counts = gold.counts[varied].astype(np.float64)
     y = gold.centred[:, varied] / size[varied]
     z = z[:, :, varied]
@@ -107,17 +107,17 @@ def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], *, draws: int, 
     whole = features.sum(axis=1)  # [3 metrics, segments]
     by_segment = np.ascontiguousarray(features.transpose(2, 1, 0))
     pairs = list(zip(*np.triu_indices(many, k=1), strict=True))
-    found = []
+    differences = []
     for mask in masks(gold.scores.shape, draws, seed):
         parts = _segment_sums(mask[:, :, varied], by_segment)  # [block, 3 metrics, segments]
-        differences = np.empty((len(mask), len(pairs)), np.float32)
+        block = np.empty((len(mask), len(pairs)), np.float32)
         for place, (a, b) in enumerate(pairs):
             moved = parts[:, a::many] - parts[:, b::many]  # [block, 3, segments]
-            one = _mean_correlation(whole[b::many] + moved, counts)
-            two = _mean_correlation(whole[a::many] - moved, counts)
-            differences[:, place] = one - two
-        found.append(differences)
-    return np.concatenate(found)
+            first = _mean_correlation(whole[b::many] + moved, counts)
+            second = _mean_correlation(whole[a::many] - moved, counts)
+            block[:, place] = first - second
+        differences.append(block)
+    return np.concatenate(differences)
 
 
 def spa_draws(
@@ -125,8 +125,8 @@ def spa_draws(
 ) -> Floats32:
     """Over the segments that every system has. p(i, j) counts sign vectors with H m_i <= H m_j, where H is 1 for a -.
 
-    That is what S m_i - S m_j >= sum m_i - sum m_j says, as S = 1 - 2 H; so one number a system and sign vector is
-    compared instead of two.
+    This is equivalent to S m_i - S m_j >= sum m_i - sum m_j, as S = 1 - 2 H, and needs one number per system and sign
+    vector instead of two.
     """
     values = _cells(metrics)[:, :, gold.shared]
     z = standardised(values, np.ones(values.shape[1:], np.bool_)).astype(np.float32)
@@ -136,7 +136,7 @@ def spa_draws(
     full = (z.reshape(-1, segments) @ chosen).reshape(many, systems, vectors)
     expected = gold.p_values * vectors  # [pairs of systems]
     scale = vectors * max(len(expected), 1)
-    found = np.empty((draws, many * (many - 1) // 2), np.float32)
+    differences = np.empty((draws, many * (many - 1) // 2), np.float32)
     step = max(CACHED // (systems * vectors), 1)
 
     def one_draw(mask: NDArray[np.bool_]) -> list[Floats]:
@@ -147,17 +147,17 @@ def spa_draws(
             for b in range(a + 1, many, step):
                 # the mixtures of a with the next metrics b: drawn_a + rest_b, and the other way round
                 others = slice(b, b + step)
-                one = _spa_errors(drawn[a] + rest[others], expected, gold.symmetric)
-                two = _spa_errors(drawn[others] + rest[a], expected, gold.symmetric)
-                leads.append(two - one)
+                errors_a = _spa_errors(drawn[a] + rest[others], expected, gold.symmetric)
+                errors_b = _spa_errors(drawn[others] + rest[a], expected, gold.symmetric)
+                leads.append(errors_b - errors_a)
         return leads
 
     # numpy lets other threads run while it computes.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         done = (leads for block in masks((systems, segments), draws, seed) for leads in pool.map(one_draw, block))
         for draw, leads in zip(progress(range(draws)), done, strict=True):
-            found[draw] = np.concatenate(leads) / scale
-    return found
+            differences[draw] = np.concatenate(leads) / scale
+    return differences
 
 
 def _spa_errors(values: Floats32, expected: Floats, symmetric: bool) -> Floats:
@@ -169,11 +169,11 @@ def _spa_errors(values: Floats32, expected: Floats, symmetric: bool) -> Floats:
 
 
 def system_draws(statistic: str, gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) -> Floats32:
-    """Of `pairwise_accuracy` and `system_pearson`: systems' scores change hands."""
+    """Of `pairwise_accuracy` and `system_pearson`: systems' scores are swapped."""
     values = np.array([metric.system_scores() for metric in metrics])[:, :, None]  # [metrics, systems, 1]
     z = standardised(values, np.ones(values.shape[1:], np.bool_))[:, :, 0]
     swapped = np.concatenate(list(masks((z.shape[1], 1), draws, seed)))[:, :, 0]  # [draws, systems]
-    found = []
+    differences = []
     if statistic == "system_pearson":
         y = gold.human.system_scores()
         y = y - y.mean()
@@ -189,9 +189,9 @@ def system_draws(statistic: str, gold: Gold, metrics: Sequence[Scores], *, draws
             return np.asarray((np.sign(mixed[:, gold.first] - mixed[:, gold.second]) == signs).mean(axis=1))
 
     for a, b in zip(*np.triu_indices(len(metrics), k=1), strict=True):
-        one, two = np.where(swapped, z[a], z[b]), np.where(swapped, z[b], z[a])
-        found.append((correlation(one) - correlation(two)).astype(np.float32))
-    return np.stack(found, axis=1) if found else np.empty((draws, 0), np.float32)
+        mixed_a, mixed_b = np.where(swapped, z[a], z[b]), np.where(swapped, z[b], z[a])
+        differences.append((correlation(mixed_a) - correlation(mixed_b)).astype(np.float32))
+    return np.stack(differences, axis=1) if differences else np.empty((draws, 0), np.float32)
 
 
 def _cells(metrics: Sequence[Scores]) -> Floats:

@@ -1,13 +1,13 @@
-"""Does a metric see that a post-edit is better than what it corrects? (RESUME, Noh et al. 2024, section 6.2)
+"""Does a metric score a post-edit above the translation that it corrects? (RESUME, Noh et al. 2024, section 6.2)
 
-The machine translation is taken for the reference. A metric that only compares with the reference can hardly score the
+The machine translation serves as the reference. A metric that only compares with the reference can hardly score the
 post-edit above the machine translation itself; the post-edit rate is how often it does, among items that were changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,10 @@ class PostEditRate:
     items: int  # that were changed
     unchanged: int
 
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
 
 def read_post_edits(path: str | Path | None = None, files: Sequence[str | Path] = ()) -> PostEdits:
     """From an archive of MLQE-PE (`*.src`, `*.mt`, `*.pe`), or from three files of lines in this order."""
@@ -48,7 +52,7 @@ def read_post_edits(path: str | Path | None = None, files: Sequence[str | Path] 
         if not is_archive(path):
             raise InputError(f"{path}: expected a .tar.gz of MLQE-PE; give plain files with --sources --before --after")
         for suffix in (".src", ".mt", ".pe"):
-            member(Path(path), suffix)  # complains of what is missing
+            member(Path(path), suffix)  # raises where it is missing
             columns.append([text.removesuffix("\r") for _, text in table_lines(path, suffix)])
         names = [f"{path} ({suffix})" for suffix in (".src", ".mt", ".pe")]
     else:
@@ -67,11 +71,11 @@ def post_edit_rate(name: str, metric: Metric, edits: PostEdits) -> PostEditRate:
     changed = edits.changed()
     items = len(changed.sources)
     if not items:
-        raise InputError("no item was changed by its post-edit: there is nothing to compare")
+        raise InputError("no item was changed by its post-edit; expected at least one that differs")
     both = metric([*changed.sources] * 2, [*changed.before] * 2, [*changed.after, *changed.before])
     after, before = np.split(np.asarray(both, np.float64), 2)
     if not (np.isfinite(after).all() and np.isfinite(before).all()):
-        raise InputError(f"{name} gave a score that is not a number")
+        raise InputError(f"{name} returned a score that is not a number; try --dtype float32")
     return PostEditRate(
         name, float((after > before).mean()), float((after == before).mean()), items, len(edits.sources) - items
     )

@@ -1,4 +1,4 @@
-"""Evaluators who share no rater: which raters stand for which evaluator, so that most segments can be kept?
+"""Evaluators that share no rater: which raters form which evaluator, so that most segments can be kept?
 
 In annotation campaigns several raters judge each segment, but not the same ones everywhere. For k evaluators, raters
 are put into k groups, none into two; a segment counts if every group has one of its raters; as many segments as
@@ -40,7 +40,7 @@ def disjoint_groups(raters: Mapping[Segment, Set[str]], groups: int) -> tuple[Gr
     """The best grouping of the raters of segments, and the segments that it keeps, in their order."""
     if groups < 2:
         raise UsageError(f"{groups} groups of raters; expected at least 2: one is the gold, the others are compared")
-    cases = Counter(frozenset(found) for found in raters.values() if len(found) >= groups)
+    cases = Counter(frozenset(names) for names in raters.values() if len(names) >= groups)
     everybody = sorted({rater for case in cases for rater in case})
     if len(everybody) < groups:
         raise InputError(f"no segment has {groups} raters, so that {groups} evaluators cannot be made of them")
@@ -48,7 +48,7 @@ def disjoint_groups(raters: Mapping[Segment, Set[str]], groups: int) -> tuple[Gr
         best = _tried(cases, everybody, groups)
     else:
         best = _solved(cases, everybody, groups)
-    kept = [segment for segment, found in raters.items() if all(found & group for group in best.groups)]
+    kept = [segment for segment, names in raters.items() if all(names & group for group in best.groups)]
     return best, kept
 
 
@@ -61,17 +61,19 @@ def read_evaluators(
     translation, their mean is its score.
     """
     scores: dict[tuple[str, str], dict[str, dict[str, list[float]]]] = {}  # segment -> rater -> system -> scores
-    known = {row.system for row in judgments}
+    every_system = {row.system for row in judgments}
     for name in (*(only or ()), *without):
-        if name not in known:
-            raise UsageError(f"no system {name!r}; there are {', '.join(sorted(known))}")
+        if name not in every_system:
+            raise UsageError(f"no system {name!r}; there are {', '.join(sorted(every_system))}")
     for row in judgments:
         if row.system not in without and (only is None or row.system in only):
             by_rater = scores.setdefault((row.document, row.segment), {})
             by_rater.setdefault(row.rater, {}).setdefault(row.system, []).append(row.score)
-    systems = tuple(sorted({name for found in scores.values() for one in found.values() for name in one}))
+    systems = tuple(
+        sorted({name for by_rater in scores.values() for by_system in by_rater.values() for name in by_system})
+    )
     complete = {
-        segment: {rater for rater, found in by_rater.items() if len(found) == len(systems)}
+        segment: {rater for rater, by_system in by_rater.items() if len(by_system) == len(systems)}
         for segment, by_rater in scores.items()
     }
     grouping, kept = disjoint_groups(complete, groups)
@@ -141,7 +143,7 @@ def _solved(cases: Counter[frozenset[str]], everybody: Sequence[str], groups: in
             rows[row, members + place] = 1
             for name in case:
                 rows[row, number[name] * groups + group] = -1
-    # A rater costs less than any segment gains, all of them together too.
+    # All raters together cost less than one segment gains.
     gain = np.concatenate([np.full(members, 0.5 / members), [-float(count) for _, count in listed]])
     done = milp(
         gain,

@@ -1,9 +1,9 @@
-"""Rows that no real metric may fall below, beside every table.
+"""Sanity rows beside every table: scores without knowledge of translation, above which every real metric should be.
 
-`constant` knows nothing (its acc_eq* is the share of ties), `random` is noise, `length` counts the characters of a
-translation, `source-only` those of the source, so that it cannot tell two translations of one segment apart. Where
-such a row does well, the test set asks too little: on WMT23 en-de three systems drop text, and length alone has a PDP
-of .409; without them it has -.090.
+`constant` is always 0 (its acc_eq* is the share of ties), `random` is noise, `length` counts the characters of a
+translation, `source-only` those of the source, the same for all translations of a segment. Where such a row does well,
+the test set is too easy: on WMT23 en-de three systems drop text, and length alone has a PDP of .409; without them it
+has -.090.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mbr.metaeval.values import Scores, ScoreSet
 
 
 def sanity_rows(scores: ScoreSet, seed: int = 1) -> list[Scores]:
-    """Those that can be made: two of them need the texts."""
+    """The sanity rows of a score set; `length` and `source-only` only where it has texts."""
     shape = scores.gold.shape
     rows = [
         Scores("constant", np.zeros(shape), kind="sanity"),

@@ -2,8 +2,8 @@
 
 A judge (`chrf`, `xcomet=FOLDER`, see mbr-evaluate --list-judges) scores every output, against the reference if it needs
 one. A utility whose scores are differences (`pear`) is a pairwise metric: every pair of outputs of a segment that
-people annotated is scored in both orders, and, if that is asked for, every output against the reference. Other
-utilities score outputs as a judge does.
+people annotated is scored in both orders, and on request every output against the reference. Other utilities score
+outputs as a judge does.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from mbr.utilities.base import Triple
 
 
 def check_names(words: Sequence[str]) -> None:
-    """Complain of an unknown name before anything is read."""
+    """Refuse an unknown name before anything is read."""
     for word in words:
         name = word.partition("=")[0].strip().lower()
         if name not in judge_names() and name not in utility_names():
-            known = dict.fromkeys([*judge_names(), *utility_names()])
-            raise UsageError(f"{name!r} is no judge or utility; expected one of {', '.join(known)}")
+            choices = dict.fromkeys([*judge_names(), *utility_names()])
+            raise UsageError(f"{name!r} is no judge or utility; expected one of {', '.join(choices)}")
 
 
 def score_by_name(
@@ -40,11 +40,18 @@ def score_by_name(
     options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
     progress: bool = False,
-    tell: Callable[[str], None] = lambda message: None,
+    report: Callable[[str], None] = lambda message: None,
 ) -> Scores:
-    """What `NAME` or `NAME=MODEL` says of the outputs of a score set; `options` are those of models.
+    """The scores of `NAME` or `NAME=MODEL` for the outputs of a score set.
 
-    `anchored`: a pairwise metric also compares each output with the reference.
+    Args:
+        word: a judge or utility, with a model after `=`.
+        scores: with texts.
+        anchored: whether a pairwise metric also compares each output with the reference.
+        options: those of models; a utility gets the ones it takes.
+        cache: judgements of earlier runs, for judges.
+        progress: whether to show a bar on stderr.
+        report: receives notes, such as licences.
     """
     if scores.texts is None:
         raise UsageError("scoring needs the systems' outputs; there are none beside these scores")
@@ -52,12 +59,12 @@ def score_by_name(
     name = name.strip().lower()
     if name in judge_names():
         (judge,) = parse_judges([word])
-        return _judged(judge, scores, scores.texts, options=options, cache=cache, progress=progress, tell=tell)
-    given = {key: value for key, value in (options or {}).items() if key in options_of(name)}
-    with get_utility(name, **given, **({"model": model} if model else {})) as utility:
+        return _judged(judge, scores, scores.texts, options=options, cache=cache, progress=progress, report=report)
+    accepted = {key: value for key, value in (options or {}).items() if key in options_of(name)}
+    with get_utility(name, **accepted, **({"model": model} if model else {})) as utility:
         utility.progress = progress
         for note in utility.notes():
-            tell(note)
+            report(note)
         if isinstance(utility, PairUtility) and utility.relation == "antisymmetric":
             return _pairwise(name, utility, scores, scores.texts, anchored)
         return Scores(name, _singly(utility, scores.texts), kind="own", reference=_compared(utility, scores))
@@ -71,9 +78,9 @@ def _judged(
     options: Mapping[str, Any] | None,
     cache: Cache | None,
     progress: bool,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Scores:
-    done = evaluate(
+    evaluation = evaluate(
         dict(zip(scores.systems, texts.outputs, strict=True)),
         [judge],
         sources=texts.sources,
@@ -83,9 +90,9 @@ def _judged(
         options=options,
         cache=cache,
         progress=progress,
-        tell=tell,
+        report=report,
     )
-    (result,) = done.judges
+    (result,) = evaluation.judges
     if result.error is not None:
         if isinstance(result.error, (MbrError, MemoryError, OSError)):
             raise result.error
@@ -102,13 +109,13 @@ def _judged(
 
 def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts, with_reference: bool) -> Scores:
     systems, segments = scores.gold.shape
-    judged = ~np.isnan(scores.gold)
+    annotated = ~np.isnan(scores.gold)
     cells: list[tuple[int, int, int]] = []
     triples: list[Triple] = []
     anchored: list[tuple[int, int]] = []
     against: list[Triple] = []
     for segment in range(segments):
-        present = np.flatnonzero(judged[:, segment]).tolist()
+        present = np.flatnonzero(annotated[:, segment]).tolist()
         source = texts.sources[segment]
         for i in present:
             for j in present:
@@ -119,16 +126,16 @@ def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts, w
                 pair = (texts.outputs[i][segment], texts.reference[segment])
                 anchored.append((i, segment))
                 against += [(source, *pair), (source, pair[1], pair[0])]
-    found = utility.score_pairs([*triples, *against]).astype(np.float64)
-    if not np.isfinite(found).all():
-        raise ModelError(f"{name} gave a score that is not a number; try --dtype float32")
+    values = utility.score_pairs([*triples, *against]).astype(np.float64)
+    if not np.isfinite(values).all():
+        raise ModelError(f"{name} returned a score that is not a number; try --dtype float32")
     differences = np.full((systems, systems, segments), np.nan)
     if cells:
-        differences[tuple(np.array(cells).T)] = found[: len(cells)]
+        differences[tuple(np.array(cells).T)] = values[: len(cells)]
     to_reference: Floats | None = None
     if anchored:
         to_reference = np.full((systems, segments), np.nan)
-        both = found[len(cells) :].reshape(-1, 2)
+        both = values[len(cells) :].reshape(-1, 2)
         to_reference[tuple(np.array(anchored).T)] = (both[:, 0] - both[:, 1]) / 2
     return Scores.pairwise(name, differences, to_reference)
 
@@ -139,9 +146,9 @@ def metric_by_name(
     options: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
     progress: bool = False,
-    tell: Callable[[str], None] = lambda message: None,
+    report: Callable[[str], None] = lambda message: None,
 ) -> Callable[[Sequence[str], Sequence[str], Sequence[str]], Floats]:
-    """The same as a function of (sources, references, candidates), for texts that are no test set.
+    """A judge or utility as a function of (sources, references, candidates), for texts outside a test set.
 
     Scores of lexical judges are divided by 100, so that they run from 0 to 1 as those of most learned ones do.
     """
@@ -149,12 +156,14 @@ def metric_by_name(
     def metric(sources: Sequence[str], references: Sequence[str], candidates: Sequence[str]) -> Floats:
         human = Scores("", np.zeros((1, len(sources))))
         texts = Texts(sources, [candidates], references)
-        known = ScoreSet("", "", human, ("candidates",), tuple(map(str, range(len(sources)))), texts=texts)
-        found = score_by_name(word, known, anchored=True, options=options, cache=cache, progress=progress, tell=tell)
-        if found.to_reference is not None:
-            return np.asarray(found.to_reference[0])
-        assert found.segments is not None
-        return np.asarray(found.segments[0] / (100.0 if word.strip().lower() in LEXICAL else 1.0))
+        items = ScoreSet("", "", human, ("candidates",), tuple(map(str, range(len(sources)))), texts=texts)
+        scores = score_by_name(
+            word, items, anchored=True, options=options, cache=cache, progress=progress, report=report
+        )
+        if scores.to_reference is not None:
+            return np.asarray(scores.to_reference[0])
+        assert scores.segments is not None
+        return np.asarray(scores.segments[0] / (100.0 if word.strip().lower() in LEXICAL else 1.0))
 
     return metric
 
@@ -165,7 +174,7 @@ def _singly(utility: Utility, texts: Texts) -> Floats:
         rows = [(s, text) for outputs in texts.outputs for s, text in zip(texts.sources, outputs, strict=True)]
         return utility.score_each(rows).astype(np.float64).reshape(len(texts.outputs), -1)
     if texts.reference is None:
-        raise UsageError(f"{utility.name} needs references, and there are none")
+        raise UsageError(f"{utility.name} needs references, and there are none; give scores with a reference")
     if isinstance(utility, PairUtility):
         triples = [
             (source, text, reference)
@@ -175,8 +184,8 @@ def _singly(utility: Utility, texts: Texts) -> Floats:
         return utility.score_pairs(triples).astype(np.float64).reshape(len(texts.outputs), -1)
     assert isinstance(utility, MatrixUtility)
     columns = []
-    for place, (source, reference) in enumerate(zip(texts.sources, texts.reference, strict=True)):
-        columns.append(utility.matrix(source, [outputs[place] for outputs in texts.outputs], [reference])[:, 0])
+    for index, (source, reference) in enumerate(zip(texts.sources, texts.reference, strict=True)):
+        columns.append(utility.matrix(source, [outputs[index] for outputs in texts.outputs], [reference])[:, 0])
     return np.array(columns, np.float64).T
 
 

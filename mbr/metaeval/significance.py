@@ -1,9 +1,9 @@
-"""Which metrics are really better, and which share a rank?
+"""Which metrics are significantly better, and which share a rank?
 
 `compare_metrics` gives, for one statistic, the p-value of every pair of metrics: how often chance makes the better one
 of two equally good metrics lead by as much. For statistics of scores chance is a permutation (`permutations.py`). Those
 that count pairs of translations (acc_eq, Kendall) have exact tests: if the outcomes "right" and "wrong" of two metrics
-change hands, only pairs on which they disagree matter, and the number that the first wins is binomial, a sign test.
+are swapped, only pairs on which they disagree matter, and the number that the first wins is binomial, a sign test.
 Where segments weigh differently (missing annotations), pairs of one weight are binomial; their weighted sum is drawn.
 
 Ranks are clusters as WMT has them: metrics in the order of their scores; a new rank begins with the first metric that
@@ -40,15 +40,19 @@ _OF_DIFFERENCES: dict[str, Callable[..., Floats32]] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of all pairs of some metrics under one statistic."""
+    """All pairs of some metrics under one statistic."""
 
     names: tuple[str, ...]
     scores: Floats  # [metrics]
     p: Floats  # [metrics, metrics]: p[a, b] of "a leads b by chance"; 1 on the diagonal
     draws: Floats32  # [draws, pairs (a, b) with a < b]: what chance makes of score(a) - score(b)
 
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"metrics": list(self.names), "p": self.p.tolist(), "draws": len(self.draws)}
+
     def ranks(self) -> dict[str, int]:
-        """Dense, from 1."""
+        """By name, dense, from 1."""
         order = sorted(range(len(self.names)), key=lambda place: (-self.scores[place], self.names[place]))
         return dict(zip((self.names[place] for place in order), clusters(self.p[np.ix_(order, order)]), strict=True))
 
@@ -75,13 +79,13 @@ def compare_metrics(
 ) -> Comparison:
     """Every pair of metrics under one statistic; metrics that the statistic is not defined for are left out.
 
-    Scores change hands; where one of two metrics is pairwise, differences do (`difference_permutations`).
+    Scores are swapped; where one of two metrics is pairwise, differences are (`difference_permutations`).
     """
     if statistic in ("acc_eq", "kendall"):
         return _sign_tests(gold, metrics, statistic, draws=draws, seed=seed)
-    values = {one.name: measure(gold, one, [statistic])[statistic] for one in metrics}
-    metrics = [one for one in metrics if values[one.name] is not None]
-    scores = np.array([values[one.name] for one in metrics], np.float64)
+    values = {metric.name: measure(gold, metric, [statistic])[statistic] for metric in metrics}
+    metrics = [metric for metric in metrics if values[metric.name] is not None]
+    scores = np.array([values[metric.name] for metric in metrics], np.float64)
     pairs = [(int(a), int(b)) for a, b in zip(*np.triu_indices(len(metrics), k=1), strict=True)]
     drawn = np.empty((draws, len(pairs)), np.float32)
     # The other statistics take a pairwise metric by its mean differences, which are scores.
@@ -92,11 +96,11 @@ def compare_metrics(
     plain = [one for one in metrics if one.differences is None or statistic not in _OF_DIFFERENCES]
     if len(plain) > 1:
         drawn[:, np.logical_not(by_difference)] = _score_draws(gold, plain, statistic, draws, seed, progress)
-    return Comparison(tuple(one.name for one in metrics), scores, permutation_p(scores, drawn), drawn)
+    return Comparison(tuple(metric.name for metric in metrics), scores, permutation_p(scores, drawn), drawn)
 
 
-def _pairwise(one: Scores, other: Scores) -> bool:
-    return one.differences is not None or other.differences is not None
+def _pairwise(first: Scores, second: Scores) -> bool:
+    return first.differences is not None or second.differences is not None
 
 
 def _score_draws(
@@ -110,10 +114,10 @@ def _score_draws(
 
 
 def permutation_p(scores: Floats, draws: Floats32) -> Floats:
-    """p [metrics, metrics] of scores and what chance makes of their differences [draws, pairs]."""
+    """p [metrics, metrics] from scores and the differences [draws, pairs] that chance makes of them."""
     first, second = np.triu_indices(len(scores), k=1)
     observed = (scores[first] - scores[second]).astype(np.float32)
-    slack = np.float32(1e-6)  # the draws are rounded to float32; what is equal but for that is a tie
+    slack = np.float32(1e-6)  # draws are rounded to float32; values this close are ties
     p = np.ones((len(scores), len(scores)))
     p[first, second] = (draws >= observed - slack).mean(axis=0)
     p[second, first] = (-draws >= -observed - slack).mean(axis=0)
@@ -121,16 +125,16 @@ def permutation_p(scores: Floats, draws: Floats32) -> Floats:
 
 
 def combine(comparisons: Sequence[Comparison], weights: Floats | None = None) -> Comparison:
-    """The (weighted) mean of several statistics or language pairs: of scores, and of what chance makes of them.
+    """The (weighted) mean of several statistics or language pairs: of scores, and of their draws.
 
     Only metrics that all of them have.
     """
-    names = [name for name in comparisons[0].names if all(name in one.names for one in comparisons)]
+    names = [name for name in comparisons[0].names if all(name in comparison.names for comparison in comparisons)]
     scores, drawn = [], []
-    for one in comparisons:
-        places = [one.names.index(name) for name in names]
-        scores.append(one.scores[places])
-        drawn.append(_of_pairs(one, places))
+    for comparison in comparisons:
+        places = [comparison.names.index(name) for name in names]
+        scores.append(comparison.scores[places])
+        drawn.append(_of_pairs(comparison, places))
     share = np.ones(len(comparisons)) if weights is None or not weights.any() else weights
     share = share / share.sum()
     mean = np.tensordot(share, np.array(scores), 1)
@@ -152,16 +156,16 @@ def _sign_tests(gold: Gold, metrics: Sequence[Scores], statistic: str, *, draws:
     from scipy.special import bdtrc
 
     rows, scores, names = [], [], []
-    for one in metrics:
-        if one.segments is None:
+    for metric in metrics:
+        if metric.segments is None:
             continue
-        found = measure(gold, one, [statistic])
-        if found[statistic] is None:
+        values = measure(gold, metric, [statistic])
+        if values[statistic] is None:
             continue
-        differences = gold.metric_differences(one)
-        rows.append(_right(gold, differences, statistic, found.get("epsilon") or 0.0))
-        scores.append(found[statistic])
-        names.append(one.name)
+        differences = gold.metric_differences(metric)
+        rows.append(_right(gold, differences, statistic, values.get("epsilon") or 0.0))
+        scores.append(values[statistic])
+        names.append(metric.name)
     if not rows:
         return Comparison((), np.empty(0), np.empty((0, 0)), np.empty((draws, 0), np.float32))
     groups = _groups(gold, statistic)
@@ -170,20 +174,20 @@ def _sign_tests(gold: Gold, metrics: Sequence[Scores], statistic: str, *, draws:
     drawn = np.zeros((draws, len(first)), np.float32)
     ahead = [_wins(rows, cells) for cells, _ in groups]
     for wins, (_, weight) in zip(ahead, groups, strict=True):
-        # What each metric wins of the pairs they disagree on is binomial; the difference is twice that, less all.
+        # Of the pairs they disagree on, each metric wins a binomial number; the difference is twice that, less all.
         disagreed = wins[first, second] + wins[second, first]
         drawn += (weight * (2 * random.binomial(disagreed, 0.5, (draws, len(first))) - disagreed)).astype(np.float32)
-    values = np.array(scores, np.float64)
+    observed = np.array(scores, np.float64)
     if len(groups) > 1:
-        return Comparison(tuple(names), values, permutation_p(values, drawn), drawn)
+        return Comparison(tuple(names), observed, permutation_p(observed, drawn), drawn)
     (wins,) = ahead
     p = np.where(wins > 0, bdtrc(np.maximum(wins, 1) - 1, wins + wins.T, 0.5), 1.0)
     np.fill_diagonal(p, 1.0)
-    return Comparison(tuple(names), values, p, drawn)
+    return Comparison(tuple(names), observed, p, drawn)
 
 
 def _right(gold: Gold, differences: Floats, statistic: str, epsilon: float) -> NDArray[np.bool_]:
-    """[pairs, segments]: whether the metric is right, as the statistic understands it."""
+    """[pairs, segments]: whether the metric is right, as the statistic defines it."""
     ordered = gold.ordered(differences)
     if statistic == "kendall":
         return ordered
@@ -192,7 +196,7 @@ def _right(gold: Gold, differences: Floats, statistic: str, epsilon: float) -> N
 
 
 def _groups(gold: Gold, statistic: str) -> list[tuple[NDArray[np.bool_], float]]:
-    """Cells [pairs, segments] that weigh the same, and what one more right cell adds to the statistic."""
+    """Cells [pairs, segments] of equal weight, and what one more right cell adds to the statistic."""
     if statistic == "kendall":
         decided = gold.paired & ~gold.tied
         return [(decided, 2.0 / max(int(decided.sum()), 1))]
@@ -201,7 +205,7 @@ def _groups(gold: Gold, statistic: str) -> list[tuple[NDArray[np.bool_], float]]
 
 
 def _wins(rows: Sequence[NDArray[np.bool_]], cells: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """[metrics, metrics]: how many of these cells the first has right and the second wrong."""
+    """[metrics, metrics]: the number of these cells that the first has right and the second wrong."""
     right: NDArray[Any] = np.array([row[cells] for row in rows], np.float32 if cells.sum() < 2**24 else np.float64)
     both = np.rint(right @ right.T).astype(np.int64)
     return np.asarray(both.diagonal()[:, None] - both)

@@ -1,4 +1,4 @@
-"""Soft pairwise accuracy (SPA, Thompson et al. 2024): does a metric know which systems differ, and how surely?
+"""Soft pairwise accuracy (SPA, Thompson et al. 2024): does a metric separate systems as certainly as people do?
 
 For each pair of systems a paired permutation test gives the p-value of "the first is better", by people and by the
 metric; SPA is 1 minus the mean difference of the two. The official value compares one-sided with >=, over pairs of the
@@ -24,11 +24,11 @@ Floats32 = NDArray[np.float32]
 DRAWS = 1000
 SEED = 4  # that of the official toolkit: the same draws, the same digits
 LANE_WORDS = 255  # of a sum of bytes that cannot overflow
-TIE = 1e-10  # sums in another order differ in the last digits; what is equal but for that is a tie
+TIE = 1e-10  # sums in another order differ in the last digits; such values are ties
 
 
 def sign_vectors(segments: int, draws: int = DRAWS) -> Floats32:
-    """[draws, segments] of -1 and +1, those that the official toolkit draws."""
+    """Signs [draws, segments], -1 and +1, the same that the official toolkit draws."""
     signs = np.rint(np.random.default_rng(SEED).random((draws, segments), dtype=np.float32))
     return np.asarray(signs * np.float32(2) - np.float32(1))
 
@@ -56,12 +56,12 @@ def spa_range(gold: Scores | Floats, metric: Scores | Floats, *, signs: Floats32
         [_reached(scores, signs, ties) for ties in (0.0, 1.0)]  # without draws that are equal, and with them
         for scores in (gold, metric)
     ]
-    errors = np.stack([np.abs(one - other) for one in bounds[0] for other in bounds[1]])
+    errors = np.stack([np.abs(by_people - by_metric) for by_people in bounds[0] for by_metric in bounds[1]])
     return float(1 - errors.max(axis=0).mean()), float(1 - errors.min(axis=0).mean())
 
 
 def is_constant(scores: Scores) -> bool:
-    """Whether a metric cannot tell any two systems apart; its official SPA means nothing (0 >= 0 is always true)."""
+    """Whether all systems have the same scores; the official SPA is then meaningless (0 >= 0 is always true)."""
     if scores.segments is not None and len(scores.segments) < 2:
         return False
     if scores.differences is not None:
@@ -110,10 +110,10 @@ def _reached(scores: Scores | Floats, signs: Floats32 | None, ties: float | None
     values = scores.astype(dtype)
     totals = values.sum(axis=1)  # [systems]
     drawn = np.ascontiguousarray((signs @ values.T).T)  # [systems, draws]
-    found = [
+    shares = [
         _share(drawn[i] - drawn[i + 1 :], (totals[i] - totals[i + 1 :])[:, None], ties) for i in range(len(values) - 1)
     ]
-    return np.concatenate([np.empty(0), *found])
+    return np.concatenate([np.empty(0), *shares])
 
 
 def _share(null: NDArray[Any], observed: NDArray[Any], ties: float | None) -> Floats:

@@ -4,7 +4,7 @@
 
 | statistic | asks | over |
 | --- | --- | --- |
-| `spa` | are systems told apart as surely as by people? | pairs of systems |
+| `spa` | are systems separated as certainly as by people? | pairs of systems |
 | `acc_eq` | which of two translations is better, or are they equal? | pairs of one segment, ties calibrated |
 | `pdp` | and by how much? | differences of one segment, all segments together |
 | `segment_pearson` | the same, each segment by itself | mean over segments |
@@ -54,7 +54,7 @@ OF_SYSTEMS = ("pairwise_accuracy", "system_pearson")  # need no scores of segmen
 
 
 class Gold:
-    """Human scores [systems, segments], NaN where there are none, made ready for many metrics."""
+    """Human scores [systems, segments], NaN where there are none, with everything that many metrics share."""
 
     def __init__(
         self, scores: Floats, systems: Floats | None = None, *, draws: int = 1000, symmetric: bool = False
@@ -79,7 +79,7 @@ class Gold:
 
     @cached_property
     def tied(self) -> NDArray[np.bool_]:
-        """[pairs, segments]: whether people call them equal."""
+        """[pairs, segments]: whether people scored them equal."""
         return np.asarray(self.differences == 0)
 
     @cached_property
@@ -96,13 +96,13 @@ class Gold:
 
     @cached_property
     def pair_weight(self) -> Floats:
-        """[segments]: what a pair of a segment counts, so that each segment with a pair counts the same; sum 1."""
+        """[segments]: the weight of a pair, such that all segments with a pair weigh the same; sum 1."""
         pairs = self.counts * (self.counts - 1) // 2
         return np.where(pairs > 0, 1.0 / np.maximum(pairs, 1), 0.0) / max(int((pairs > 0).sum()), 1)
 
     @cached_property
     def centred(self) -> Floats:
-        """[systems, segments], the mean of each segment taken off; 0 where there is no score."""
+        """[systems, segments], minus the mean of each segment; 0 where there is no score."""
         return centre(self.scores, self.valid, self.counts)
 
     @cached_property
@@ -131,19 +131,19 @@ class Gold:
 
 
 def measure(gold: Gold, metric: Scores, statistics: Sequence[str] = STATISTICS) -> dict[str, float | None]:
-    """All these statistics of a metric, and `epsilon` beside `acc_eq`; None where one is not defined.
+    """These statistics of a metric, and `epsilon` beside `acc_eq`; None where a statistic is not defined.
 
-    It is not where a metric has no scores of segments, where fewer than two systems are compared, or where no segment
-    has what the statistic compares.
+    A statistic is undefined where a metric has no scores of segments, where fewer than two systems are compared, or
+    where no segment has what the statistic compares.
     """
-    found: dict[str, float | None] = {}
-    known = metric.segments is not None
-    differences = gold.metric_differences(metric) if known and {"acc_eq", "kendall"} & set(statistics) else None
+    values: dict[str, float | None] = {}
+    by_segment = metric.segments is not None
+    differences = gold.metric_differences(metric) if by_segment and {"acc_eq", "kendall"} & set(statistics) else None
     for name in statistics:
         value: float | None = None
         if name == "acc_eq":
             value, epsilon = (None, None) if differences is None else acc_eq(gold, differences)
-            found["acc_eq"], found["epsilon"] = value, epsilon
+            values["acc_eq"], values["epsilon"] = value, epsilon
             continue
         if name == "kendall":
             value = None if differences is None else kendall(gold, differences)
@@ -151,10 +151,10 @@ def measure(gold: Gold, metric: Scores, statistics: Sequence[str] = STATISTICS) 
             value = pairwise_accuracy(gold, metric)
         elif name == "system_pearson":
             value = system_pearson(gold, metric)
-        elif known:
+        elif by_segment:
             value = _OF_SEGMENTS[name](gold, metric)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def acc_eq(gold: Gold, differences: Floats) -> tuple[float | None, float | None]:
@@ -200,7 +200,7 @@ def segment_pearson(gold: Gold, metric: Scores) -> float | None:
 
 
 def global_pearson(gold: Gold, metric: Scores) -> float | None:
-    """Of all annotated translations. A pairwise metric, which knows no level of segments, has its mean differences."""
+    """Of all annotated translations. A pairwise metric has no level of segments: its mean differences are taken."""
     assert metric.segments is not None
     cells = gold.valid & ~np.isnan(metric.segments)  # alone in its segment, a translation has no difference
     if int(cells.sum()) < 2:
@@ -216,7 +216,7 @@ def soft_pairwise_accuracy(gold: Gold, metric: Scores) -> float | None:
 
 
 def pairwise_accuracy(gold: Gold, metric: Scores) -> float | None:
-    """How often the sign of the difference of two systems is that of people's."""
+    """The share of pairs of systems whose difference has the same sign as by people."""
     if len(gold.first) == 0:
         return None
     return float(np.mean(system_signs(gold, metric) == system_signs(gold, gold.human)))
@@ -235,16 +235,16 @@ def system_pearson(gold: Gold, metric: Scores) -> float | None:
 
 
 def pearson(x: Floats, y: Floats) -> float:
-    """0 if one is constant; taking off the first value before the mean makes that exact."""
+    """Pearson correlation; 0 if x or y is constant, exactly so because the first value is subtracted first."""
     x, y = x - x[0], y - y[0]
     x, y = x - x.mean(), y - y.mean()
     return _ratio((x * y).sum(), (x * x).sum() * (y * y).sum())
 
 
 def centre(values: Floats, valid: NDArray[np.bool_], counts: NDArray[np.int64]) -> Floats:
-    """Take off each segment's mean over valid systems; what is not valid becomes 0.
+    """Subtract each segment's mean over valid systems; invalid cells become 0.
 
-    First a pivot, the first valid system, is taken off, so that a constant segment is exactly 0.
+    The first valid system is subtracted first, so that a constant segment is exactly 0.
     """
     if not values.size:
         return values

@@ -1,4 +1,4 @@
-"""Scores from plain files: one's own metric, or a whole study in one table.
+"""Scores from plain files: a metric of one's own, or a whole study in one table.
 
 | file | holds |
 | --- | --- |
@@ -71,15 +71,15 @@ def read_study(path: str | Path, human: str, *, metrics: Sequence[str] | None = 
     )
 
 
-def read_own(name: str, path: str | Path, known: ScoreSet) -> Scores:
-    """One's own metric for a score set, from any of the files above; it must have what people scored.
+def read_own(name: str, path: str | Path, study: ScoreSet) -> Scores:
+    """A metric of one's own for a score set, from any of the files above; it must score what people scored.
 
     Segments of a test set are numbered from 1, or from 0 if the table has a 0.
     """
     if _is_table(path):
         rows = list(_rows(path))
         pairwise = OTHER in rows[0][1]
-        return (_own_pairs if pairwise else _own_table)(name, path, rows, known)
+        return (_own_pairs if pairwise else _own_table)(name, path, rows, study)
     scores: dict[str, list[float]] = {}
     for number, line in lines(path):
         where = f"{path}, line {number}"
@@ -89,50 +89,50 @@ def read_own(name: str, path: str | Path, known: ScoreSet) -> Scores:
                 f"{where}: expected system<TAB>score, found {line!r:.60}; a table has a header with system and segment"
             )
         scores.setdefault(system, []).append(score_of(score, where, "score"))
-    rows_of = []
-    for system in known.systems:
-        found = scores.get(system)
-        if found is None:
+    matrix = []
+    for system in study.systems:
+        values = scores.get(system)
+        if values is None:
             raise InputError(f"{path}: no score of {system}; expected one of every system that people scored")
-        if len(found) != known.gold.shape[1]:
+        if len(values) != study.gold.shape[1]:
             raise InputError(
-                f"{path}: {len(found)} scores of {system}, but there are {known.gold.shape[1]} segments; "
+                f"{path}: {len(values)} scores of {system}, but there are {study.gold.shape[1]} segments; "
                 "expected one each"
             )
-        rows_of.append(found)
-    return Scores(name, np.array(rows_of), kind="own")
+        matrix.append(values)
+    return Scores(name, np.array(matrix), kind="own")
 
 
-def _own_table(name: str, path: str | Path, rows: list[tuple[str, dict[str, object]]], known: ScoreSet) -> Scores:
+def _own_table(name: str, path: str | Path, rows: list[tuple[str, dict[str, object]]], study: ScoreSet) -> Scores:
     column = _score_column(name, path, rows)
-    values = np.full(known.gold.shape, np.nan)
+    values = np.full(study.gold.shape, np.nan)
     seen: dict[tuple[int, int], str] = {}
-    for where, system, place, row in _placed(rows, known):
+    for where, system, place, row in _placed(rows, study):
         if system is not None:
             _refuse_second(seen, (system, place), where)
             values[system, place] = score_of(row.get(column), where, column)
     return Scores(name, values, kind="own")
 
 
-def _own_pairs(name: str, path: str | Path, rows: list[tuple[str, dict[str, object]]], known: ScoreSet) -> Scores:
+def _own_pairs(name: str, path: str | Path, rows: list[tuple[str, dict[str, object]]], study: ScoreSet) -> Scores:
     column = _score_column(name, path, rows)
-    systems, segments = known.gold.shape
+    systems, segments = study.gold.shape
     values = np.full((systems, systems, segments), np.nan)
     anchored = np.full((systems, segments), np.nan)
-    order = {system: place for place, system in enumerate(known.systems)}
+    order = {system: place for place, system in enumerate(study.systems)}
     seen: dict[tuple[int, str, int], str] = {}
-    for where, system, place, row in _placed(rows, known):
+    for where, system, place, row in _placed(rows, study):
         other = _name(row, OTHER, where)
-        if system is None or other == known.systems[system]:
+        if system is None or other == study.systems[system]:
             continue
         _refuse_second(seen, (system, other, place), where)
         if other in order:
             values[system, order[other], place] = score_of(row.get(column), where, column)
-        elif other in (REFERENCE, known.reference):
+        elif other in (REFERENCE, study.reference):
             anchored[system, place] = score_of(row.get(column), where, column)
     # One order is enough: the other is its negation.
     values = np.where(np.isnan(values), -values.transpose(1, 0, 2), values)
-    complete = not (np.isnan(anchored) & ~np.isnan(known.gold)).any()
+    complete = not (np.isnan(anchored) & ~np.isnan(study.gold)).any()
     return Scores.pairwise(name, values, anchored if complete else None)
 
 
@@ -147,21 +147,21 @@ def _score_column(name: str, path: str | Path, rows: list[tuple[str, dict[str, o
 
 def _refuse_second(seen: dict[Any, str], key: Any, where: str) -> None:
     if key in seen:
-        raise InputError(f"{where}: a second row of what {seen[key].rpartition(', ')[2]} has; expected one")
+        raise InputError(f"{where}: a second row for the same scores as {seen[key].rpartition(', ')[2]}; expected one")
     seen[key] = where
 
 
 def _placed(
-    rows: list[tuple[str, dict[str, object]]], known: ScoreSet
+    rows: list[tuple[str, dict[str, object]]], study: ScoreSet
 ) -> Iterator[tuple[str, int | None, int, dict[str, object]]]:
-    """(where, system or None, segment, row), by the order of the known set."""
-    systems = {system: place for place, system in enumerate(known.systems)}
-    segments = {segment: place for place, segment in enumerate(known.segments)}
-    given = [_name(row, "segment", where) for where, row in rows]
-    numbered = known.segments == tuple(map(str, range(1, len(segments) + 1)))
-    if "0" in given and numbered:  # counted from 0
+    """(where, system or None, segment, row), by the order of the study."""
+    systems = {system: place for place, system in enumerate(study.systems)}
+    segments = {segment: place for place, segment in enumerate(study.segments)}
+    names = [_name(row, "segment", where) for where, row in rows]
+    numbered = study.segments == tuple(map(str, range(1, len(segments) + 1)))
+    if "0" in names and numbered:  # counted from 0
         segments = {str(int(segment) - 1): place for segment, place in segments.items()}
-    for (where, row), segment in zip(rows, given, strict=True):
+    for (where, row), segment in zip(rows, names, strict=True):
         if segment not in segments:
             first, last = next(iter(segments)), next(reversed(segments))
             raise InputError(f"{where}: segment {segment!r:.40} is unknown; there are {first} to {last}")
@@ -169,8 +169,8 @@ def _placed(
 
 
 def _rows(path: str | Path) -> Iterator[tuple[str, dict[str, object]]]:
-    found = json_records(path) if _plain(path).endswith((".jsonl", ".json")) else tsv_rows(path)
-    for where, row in found:
+    records = json_records(path) if _plain(path).endswith((".jsonl", ".json")) else tsv_rows(path)
+    for where, row in records:
         for key in KEYS:
             if key not in row:
                 raise InputError(

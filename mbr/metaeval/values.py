@@ -1,4 +1,4 @@
-"""What meta-evaluation works on: scores of systems' translations by people and by metrics.
+"""The data of meta-evaluation: scores of systems' translations by people and by metrics.
 
 Everything is a matrix of systems x segments. In human scores NaN stands for "not annotated"; a metric has a score
 wherever people gave one. A pairwise metric such as PEAR has, for each segment, an antisymmetric matrix of systems x
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.errors import InputError, UsageError
 from candidates.common.text import printable
+from mbr.metaeval.signature import signature
 from pear.data.record import finite
 
 Floats = NDArray[np.float64]
@@ -25,21 +26,21 @@ Kind = Literal["metric", "own", "human", "sanity"]
 
 @dataclass(frozen=True)
 class Scores:
-    """What one metric, or one person, says of the translations. Higher is better."""
+    """The scores of translations by one metric or one annotator. Higher is better."""
 
     name: str
-    segments: Floats | None  # [systems, segments]; None: known for systems only
+    segments: Floats | None  # [systems, segments]; None: only systems have scores
     systems: Floats | None = None  # [systems]; None: the means over all segments
-    differences: Floats | None = None  # [systems, systems, segments]; a pairwise metric's, NaN where it was not asked
+    differences: Floats | None = None  # [systems, systems, segments] of a pairwise metric; NaN where not scored
     to_reference: Floats | None = None  # [systems, segments]: a pairwise metric with the reference as the other side
     kind: Kind = "metric"
     reference: str | None = None  # what it compares with: a reference, or None
 
     @classmethod
     def pairwise(cls, name: str, differences: Floats, to_reference: Floats | None = None) -> Scores:
-        """Of differences [systems, systems, segments]; both orders of a pair are averaged with opposite signs.
+        """From differences [systems, systems, segments]; both orders of a pair are averaged with opposite signs.
 
-        A translation's own score is its mean difference to the others that it was compared with.
+        The score of a translation is its mean difference to the others that it was compared with.
         """
         if differences.ndim != 3 or differences.shape[0] != differences.shape[1]:
             raise UsageError(f"{name}: differences of shape {differences.shape}; expected [systems, systems, segments]")
@@ -50,16 +51,16 @@ class Scores:
         return cls(name, means, differences=averaged, to_reference=to_reference, kind="own")
 
     def system_scores(self) -> Floats:
-        """[systems]: as they were given, else the means over the segments that have a score."""
+        """[systems]: the scores of whole systems if there are any, else the means over segments with a score."""
         if self.systems is not None:
             return self.systems
         assert self.segments is not None
-        known = ~np.isnan(self.segments)
-        sums = np.where(known, self.segments, 0).sum(axis=1)
-        return np.asarray(sums / np.maximum(known.sum(axis=1), 1))
+        scored = ~np.isnan(self.segments)
+        sums = np.where(scored, self.segments, 0).sum(axis=1)
+        return np.asarray(sums / np.maximum(scored.sum(axis=1), 1))
 
     def take(self, systems: NDArray[np.int64]) -> Scores:
-        """The same of some of the systems."""
+        """The scores of some of the systems."""
         if self.differences is not None:
             anchored = None if self.to_reference is None else self.to_reference[systems]
             return replace(Scores.pairwise(self.name, self.differences[systems][:, systems], anchored), kind=self.kind)
@@ -70,7 +71,7 @@ class Scores:
         )
 
     def columns(self, segments: NDArray[np.int64]) -> Scores:
-        """The same of some of the segments; a score of a whole system, which is of all of them, is given up."""
+        """The scores of some of the segments; those of whole systems, which cover all segments, are dropped."""
         return replace(
             self,
             segments=None if self.segments is None else self.segments[:, segments],
@@ -82,7 +83,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Texts:
-    """What was translated, and how; all lists have one text per segment."""
+    """Sources, outputs and reference; every list has one text per segment."""
 
     sources: Sequence[str]
     outputs: Sequence[Sequence[str]]  # of each system
@@ -111,37 +112,60 @@ class ScoreSet:
     metrics: tuple[Scores, ...] = ()
     texts: Texts | None = None
     reference: str | None = None  # the name of the one that metrics compare with
-    dropped: tuple[str, ...] = ()  # systems that are known but do not count: references, outliers, without a score
-    notes: tuple[str, ...] = ()  # what a user should know: who was left out, and why
+    dropped: tuple[str, ...] = ()  # systems that do not count: references, outliers, without a human score
+    notes: tuple[str, ...] = ()  # for the user: what was left out, and why
 
     def __post_init__(self) -> None:
-        for name in (*self.systems, self.human.name, *(one.name for one in self.metrics)):
+        for name in (*self.systems, self.human.name, *(metric.name for metric in self.metrics)):
             if not printable(name):
                 raise InputError(f"the name {name!r:.80} holds a control character; expected one that can be shown")
 
     @property
     def gold(self) -> Floats:
-        """[systems, segments]; NaN where nobody annotated."""
+        """[systems, segments]; NaN where there is no annotation."""
         assert self.human.segments is not None
         return self.human.segments
 
     @property
     def annotated(self) -> int:
-        """How many segments have a human score."""
+        """Number of segments with a human score."""
         return int((~np.isnan(self.gold)).any(axis=0).sum())
 
+    def signature(self, task: str, **settings: Any) -> str:
+        """Of a study of these scores; `settings` are the study's own."""
+        return signature(
+            task,
+            set=self.name,
+            lp=self.lp,
+            human=self.human.name,
+            systems=len(self.systems),
+            segments=self.annotated,
+            **settings,
+        )
+
+    def description(self) -> dict[str, Any]:
+        """For JSON: what was scored, without the scores."""
+        return {
+            "test_set": self.name,
+            "lp": self.lp,
+            "human": self.human.name,
+            "systems": list(self.systems),
+            "segments": self.annotated,
+        }
+
     def metric(self, name: str) -> Scores:
-        for one in self.metrics:
-            if one.name == name:
-                return one
-        raise UsageError(f"no metric {name!r}; there are {', '.join(one.name for one in self.metrics) or 'none'}")
+        for metric in self.metrics:
+            if metric.name == name:
+                return metric
+        names = ", ".join(metric.name for metric in self.metrics)
+        raise UsageError(f"no metric {name!r}; there are {names or 'none'}")
 
     def take(self, systems: NDArray[np.int64]) -> ScoreSet:
         return replace(
             self,
             systems=tuple(self.systems[place] for place in systems),
             human=self.human.take(systems),
-            metrics=tuple(one.take(systems) for one in self.metrics),
+            metrics=tuple(metric.take(systems) for metric in self.metrics),
             texts=None if self.texts is None else self.texts.take(systems),
         )
 
@@ -150,21 +174,21 @@ class ScoreSet:
             self,
             segments=tuple(self.segments[place] for place in segments),
             human=self.human.columns(segments),
-            metrics=tuple(one.columns(segments) for one in self.metrics if one.segments is not None),
+            metrics=tuple(metric.columns(segments) for metric in self.metrics if metric.segments is not None),
             texts=None if self.texts is None else self.texts.columns(segments),
         )
 
     def annotated_only(self) -> ScoreSet:
-        """Without the segments that nobody annotated; scores of whole systems stay those of all segments."""
+        """Without segments that have no annotation; scores of whole systems stay those of all segments."""
         places = np.flatnonzero((~np.isnan(self.gold)).any(axis=0))
         return replace(
             self.columns(places),
             human=_pinned(self.human, places),
-            metrics=tuple(_pinned(one, places) for one in self.metrics),
+            metrics=tuple(_pinned(metric, places) for metric in self.metrics),
         )
 
     def choose(self, only: Sequence[str] | None = None, without: Sequence[str] = ()) -> ScoreSet:
-        """The same with some systems: only these, or all but those. An unknown name is an error."""
+        """With some of the systems: only these, or all but those. An unknown name raises UsageError."""
         for name in only or ():
             if name in self.dropped:
                 raise UsageError(
@@ -183,25 +207,29 @@ class ScoreSet:
         return self.take(np.array(kept))
 
     def complete(self, named: Sequence[str] = ()) -> ScoreSet:
-        """Without metrics that lack a score of an annotated translation, with a note; one that was named raises."""
+        """Without metrics that lack a score of an annotated translation; a note replaces each.
+
+        Raises:
+            InputError: such a metric is among those that the user named.
+        """
         kept, notes = [], list(self.notes)
-        for one in self.metrics:
+        for metric in self.metrics:
             try:
-                check_metric(one, self.gold)
-                kept.append(one)
+                check_metric(metric, self.gold)
+                kept.append(metric)
             except InputError as exc:
-                if one.name in named:
+                if metric.name in named:
                     raise
-                notes.append(f"{one.name} is left out: {str(exc).removeprefix(f'{one.name}: ')}")
+                notes.append(f"{metric.name} is left out: {str(exc).removeprefix(f'{metric.name}: ')}")
         return replace(self, metrics=tuple(kept), notes=tuple(notes))
 
     def with_metrics(self, *added: Scores) -> ScoreSet:
-        """With more metrics, whose names must be new and whose scores must be there for all annotated translations."""
-        names = [one.name for one in (self.human, *self.metrics, *added)]
-        for one in added:
-            if names.count(one.name) > 1:
-                raise UsageError(f"{one.name!r} is the name of another metric or of the gold; give another name")
-            check_metric(one, self.gold)
+        """With more metrics. Their names must be new, and they must score every annotated translation."""
+        names = [scores.name for scores in (self.human, *self.metrics, *added)]
+        for metric in added:
+            if names.count(metric.name) > 1:
+                raise UsageError(f"{metric.name!r} is the name of another metric or of the gold; give another name")
+            check_metric(metric, self.gold)
         return replace(self, metrics=(*self.metrics, *added))
 
 
@@ -210,7 +238,7 @@ def _pinned(scores: Scores, segments: NDArray[np.int64]) -> Scores:
 
 
 def check_metric(metric: Scores, gold: Floats) -> None:
-    """Refuse a metric whose shape is another, or without a number for what people annotated."""
+    """Refuse a metric of another shape, or without a score of an annotated translation."""
     if metric.systems is not None and not np.isfinite(metric.systems).all():
         raise InputError(f"{metric.name}: a system's score is not a number")
     if metric.segments is None:
@@ -235,7 +263,7 @@ def score_of(value: object, where: str, name: str) -> float:
     """A score from a file; NaN where there is none (`None`, `null`, an empty cell)."""
     if value is None or (isinstance(value, str) and value in ("", "None", "none", "null")):
         return float("nan")
-    found = finite(value, where, name)
-    if abs(found) > LARGEST:
+    score = finite(value, where, name)
+    if abs(score) > LARGEST:
         raise InputError(f"{where}: {name} {value!r:.40} is too large; expected a score below {LARGEST:g} in size")
-    return found
+    return score

@@ -1,4 +1,4 @@
-"""Metrics by name: what judges translations, and what most utilities are made of.
+"""Metrics by name: they judge translations, and most utilities are made of them.
 
 >>> from mbr.metrics import metric_names
 >>> metric_names()
@@ -34,8 +34,8 @@ def metric_class(name: str) -> type[Metric]:
     if name not in CLASSES:
         raise UsageError(f"metric {name!r} is unknown; expected one of {', '.join(CLASSES)}")
     module, attribute = CLASSES[name].split(":")
-    found: type[Metric] = getattr(import_module(module), attribute)
-    return found
+    metric: type[Metric] = getattr(import_module(module), attribute)
+    return metric
 
 
 def get_metric(name: str, **options: Any) -> Metric:

@@ -1,4 +1,4 @@
-"""What a metric is: translations in, absolute scores out, on the metric's own scale.
+"""The interface of metrics: translations in, absolute scores out, on the metric's own scale.
 
 A row is (source, hypothesis, reference), or (source, hypothesis) for metrics that need no reference. The same loaded
 metric is a utility (`mbr.utilities`, where other candidates are the references) and a judge (`mbr.evaluate`).
@@ -20,7 +20,7 @@ from candidates.common.closing import Closing
 from candidates.common.errors import UsageError
 
 if TYPE_CHECKING:
-    from mbr.metrics.released import Found
+    from mbr.metrics.released import ModelFiles
     from pear.runtime.runner import Runner
 
 Row = tuple[str, ...]
@@ -31,19 +31,19 @@ class Metric(Closing, ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    # Metrics of one family were trained alike and flatter each other's choices.
+    # Metrics of one family were trained on similar data and overrate each other's choices.
     family: ClassVar[str]
-    # What must be installed or at hand, in words.
+    # What must be installed or downloaded, for the user.
     needs: ClassVar[str] = "nothing"
-    # How many texts a row may hold: 3 with a reference, 2 without.
+    # Number of texts in a row: 3 with a reference, 2 without.
     takes: ClassVar[tuple[int, ...]] = (3,)
     lower_is_better: ClassVar[bool] = False
 
     @classmethod
     def stamp(cls, options: Mapping[str, Any]) -> str | None:
-        """What tells the files behind these options apart, without reading them; None where that is not known.
+        """A text that changes whenever the files behind these options do, made without reading them.
 
-        As long as it is the same, `settings` will be.
+        As long as it is the same, `settings` are. None where there is no such text.
         """
         return None
 
@@ -52,20 +52,20 @@ class Metric(Closing, ABC):
         """Scores [rows]. All rows hold the same number of texts, one of `takes`."""
 
     def settings(self) -> dict[str, object]:
-        """What of this metric may change a score: the model with its revision, precision, longest input."""
+        """Everything that may change a score: the model with its revision, precision, longest input."""
         return {}
 
     def notes(self) -> list[str]:
-        """What a user should hear when it is loaded, such as the licence of weights that are not free for all uses."""
+        """Notes for the user once it is loaded, such as the licence of weights that are not free for all uses."""
         return []
 
     def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
-        """Which rows [rows] are longer than the metric can take in, and so are cut off."""
+        """Which rows [rows] are longer than the metric's input, and so are cut off."""
         return np.zeros(len(rows), np.bool_)
 
     @property
     def on_gpu(self) -> bool:
-        """Whether another device than the processor computes."""
+        """Whether a device other than the CPU computes."""
         return False
 
     def tokens(self, rows: Sequence[Row]) -> int:
@@ -73,24 +73,28 @@ class Metric(Closing, ABC):
         return 0
 
     def memory_bytes(self) -> int:
-        """Estimate of what scoring holds at once."""
+        """Estimate of the memory that scoring takes at its peak."""
         return 0
 
     def texts_per_row(self, rows: Sequence[Row]) -> int:
-        """How many texts each of these rows holds; an error where they differ or the metric cannot take so many."""
+        """The number of texts in each of these rows.
+
+        Raises:
+            UsageError: rows differ in size, or the metric does not take rows of this size.
+        """
         sizes = {len(row) for row in rows}
         if len(sizes) != 1 or not sizes <= set(self.takes):
-            wanted = " or ".join(
+            shapes = " or ".join(
                 {2: "(source, hypothesis)", 3: "(source, hypothesis, reference)"}[size] for size in self.takes
             )
-            raise UsageError(f"{self.name} takes rows of {wanted}; got rows of {sorted(sizes)} texts")
+            raise UsageError(f"{self.name} takes rows of {shapes}; got rows of {sorted(sizes)} texts")
         return sizes.pop()
 
 
 class NeuralMetric(Metric):
     """A metric that is a network on a `pear.runtime.runner.Runner`; its constructor calls `_hold` once it is loaded."""
 
-    default: ClassVar[str]  # the release that is meant where no model is named
+    default: ClassVar[str]  # the release to load where no model is named
 
     @classmethod
     def stamp(cls, options: Mapping[str, Any]) -> str | None:
@@ -98,14 +102,14 @@ class NeuralMetric(Metric):
 
         return stamp_files(options.get("model") or cls.default, cls.name, options)
 
-    def _hold(self, name: str, found: Found, runner: Runner, max_tokens: int) -> None:
-        self._name, self._found, self._runner, self._max_tokens = name, found, runner, max_tokens
+    def _hold(self, name: str, files: ModelFiles, runner: Runner, max_tokens: int) -> None:
+        self._name, self._files, self._runner, self._max_tokens = name, files, runner, max_tokens
 
     def settings(self) -> dict[str, object]:
         return {"model": self._name, "dtype": self._runner.precision, "trunc": self._max_tokens}
 
     def notes(self) -> list[str]:
-        note = self._found.note()
+        note = self._files.note()
         return [note] if note else []
 
     @property

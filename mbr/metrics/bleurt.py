@@ -1,4 +1,4 @@
-"""BLEURT: reference and candidate read together by one encoder, the score is what it says of its first token.
+"""BLEURT: reference and candidate are read together by one encoder; the score comes from its first token.
 
 Input is `[CLS] reference [SEP] candidate [SEP]`; the source is not read. Each distinct text is tokenised once and each
 distinct (reference, candidate) computed once, whatever the sources are. N candidates need N^2 passes.
@@ -39,7 +39,7 @@ class Bleurt(NeuralMetric):
         self._layout = checkpoint.layout
         self._store = TokenStore(checkpoint.tokenizer)
         runner = Runner(checkpoint.network, hidden=checkpoint.hidden, **running(options))
-        self._hold(checkpoint.name, checkpoint.found, runner, self._layout.max_tokens)
+        self._hold(checkpoint.name, checkpoint.files, runner, self._layout.max_tokens)
 
     def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
         if not rows:
@@ -89,9 +89,9 @@ class Bleurt(NeuralMetric):
 
 
 def fit(lengths: Ints, budget: int) -> Ints:
-    """How many tokens of (reference, candidate) fit: [rows, 2] wanted -> [rows, 2] granted.
+    """How many tokens of (reference, candidate) fit: lengths [rows, 2] -> granted [rows, 2].
 
-    BLEURT drops tokens one by one at the end of the longer text, of the candidate if both are as long.
+    BLEURT drops tokens one by one at the end of the longer text, of the candidate if both are equally long.
     """
     reference, candidate = lengths.T
     first = np.minimum(reference, np.maximum((budget + 1) // 2, budget - candidate))

@@ -1,8 +1,8 @@
 """The network behind BLEURT, and how the checkpoints of bleurt-pytorch are read.
 
-BLEURT-20 is RemBERT under other names, with RemBERT's sentencepiece vocabulary; the versions before it are BERT. What
-transformers does not know (their configuration class, their tokenizer class) is read here from the files themselves.
-The tokenizer is sentencepiece as it is: a text that spells `[SEP]` is text, as for the original program.
+BLEURT-20 is RemBERT under other names, with RemBERT's sentencepiece vocabulary; the versions before it are BERT.
+transformers lacks their configuration and tokenizer classes, so the files are read here. The tokenizer is plain
+sentencepiece: a text that spells `[SEP]` is text, as for the original program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from candidates.common.errors import ModelError
-from mbr.metrics.released import Found, find_model
+from mbr.metrics.released import ModelFiles, find_model
 from pear.runtime.encoders import fill_weights, fingerprint, make_buffers
 from pear.runtime.options import ModelOptions
 from pear.runtime.weights import read_config, read_weights, tokenizer_folder
@@ -88,27 +88,21 @@ class BleurtCheckpoint:
     layout: Layout
     hidden: int
     name: str
-    found: Found
+    files: ModelFiles
 
 
 def load_bleurt(default: str, options: ModelOptions) -> BleurtCheckpoint:
     """A checkpoint of bleurt-pytorch."""
-    found = find_model(
-        options.get("model") or default,
-        "bleurt",
-        revision=options.get("revision"),
-        cache_dir=options.get("cache_dir"),
-        offline=options.get("offline", False),
-    )
-    folder = found.path
+    files = find_model(options.get("model") or default, "bleurt", options)
+    folder = files.path
     config = read_config(folder)
     if config.get("model_type") != "bleurt":
         raise ModelError(
             f"{folder} is a model of type {config.get('model_type')}, not bleurt; expected a checkpoint of "
             "bleurt-pytorch"
         )
-    wanted = options.get("encoder")
-    tokenizer = _load_tokenizer(tokenizer_folder(wanted, folder, options) if wanted else folder)
+    encoder_name = options.get("encoder")
+    tokenizer = _load_tokenizer(tokenizer_folder(encoder_name, folder, options) if encoder_name else folder)
     try:
         network = _build(config)
     except Exception as exc:  # each version of transformers has its own errors for this
@@ -122,8 +116,8 @@ def load_bleurt(default: str, options: ModelOptions) -> BleurtCheckpoint:
         separators_between=1,
         max_tokens=min(int(encoder.config.max_position_embeddings), 512),
     )
-    name = found.full_name(lambda: fingerprint(network, tokenizer, json.dumps(config, sort_keys=True)), options)
-    return BleurtCheckpoint(network.eval(), tokenizer, layout, int(encoder.config.hidden_size), name, found)
+    name = files.full_name(lambda: fingerprint(network, tokenizer, json.dumps(config, sort_keys=True)), options)
+    return BleurtCheckpoint(network.eval(), tokenizer, layout, int(encoder.config.hidden_size), name, files)
 
 
 def _build(config: dict[str, Any]) -> BleurtNetwork:

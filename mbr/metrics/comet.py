@@ -54,7 +54,7 @@ class Comet(NeuralMetric):
         self._hidden = int(config.hidden_size)
         runner = Runner(checkpoint.network, hidden=self._hidden, **running(options))
         # Single texts are cut two tokens shorter than need be, as in the library.
-        self._hold(checkpoint.name, checkpoint.found, runner, checkpoint.max_tokens - 2)
+        self._hold(checkpoint.name, checkpoint.files, runner, checkpoint.max_tokens - 2)
 
     def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
         if not rows:
@@ -142,8 +142,8 @@ class Comet(NeuralMetric):
                     scores[j, i] = _through(rest, shared.add_(of_mt[j]).add_(of_reference[i]))
 
             in_chunks(len(row), self._chunk() // (2 * self._hidden + 2 * first.out_features), work)
-            found: NDArray[np.float32] = scores.cpu().numpy()
-        return found
+            result: NDArray[np.float32] = scores.cpu().numpy()
+        return result
 
     def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
         numbers = self._store.number(text for row in rows for text in row)  # first: it replaces the store's arrays

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from candidates.common.errors import MbrError, ModelError
-from mbr.metrics.released import Found, find_model
+from mbr.metrics.released import ModelFiles, find_model
 from pear.runtime.encoders import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
 from pear.runtime.lightning import checkpoint_file, read_hparams, read_released, root_of
 from pear.runtime.options import ModelOptions
@@ -29,7 +29,10 @@ ENCODERS = {
     "XLM-RoBERTa": ("xlm-roberta", "XLMRobertaTokenizerFast"),
     "XLM-RoBERTa-XL": ("xlm-roberta-xl", "XLMRobertaTokenizerFast"),
 }
-TYPED = ("BERT", "RemBERT")  # encoders that tell the first text from the others, and put one separator between them
+TYPED = (
+    "BERT",
+    "RemBERT",
+)  # encoders with token types, and one separator between texts
 # Hyper-parameters that change what is computed of the same weights.
 SPEAKING = (
     "class_identifier",
@@ -146,7 +149,7 @@ class CometNetwork(nn.Module):
     def encode(self, ids: Tensor, attention: Tensor, first: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Vectors [rows, tokens, hidden] for the sentence score, and those the tagger reads, in float32.
 
-        `first` [rows] is how many tokens the first of several texts takes, for encoders that tell texts apart.
+        `first` [rows] is the number of tokens of the first of several texts, for encoders with token types.
         """
         options = {}
         if self.typed and first is not None:
@@ -163,13 +166,13 @@ def _tags(hparams: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class CometCheckpoint:
-    """A loaded network on the CPU, its tokenizer and hyper-parameters, and a name that tells checkpoints apart."""
+    """A loaded network on the CPU, its tokenizer and hyper-parameters, and a name that identifies the checkpoint."""
 
     network: CometNetwork
     tokenizer: Any
     hparams: dict[str, Any]
     name: str
-    found: Found
+    files: ModelFiles
 
     @property
     def max_tokens(self) -> int:
@@ -181,23 +184,22 @@ class CometCheckpoint:
 def load_comet(metric: str, kinds: dict[str, int], default: str, **options: Unpack[ModelOptions]) -> CometCheckpoint:
     """A released checkpoint of one of `kinds` (class identifier: sentence vectors that its estimator reads)."""
     model = options.get("model") or default
-    hub: dict[str, Any] = {"cache_dir": options.get("cache_dir"), "offline": options.get("offline", False)}
-    found = find_model(model, metric, revision=options.get("revision"), **hub)
-    file = checkpoint_file(found.path)
+    files = find_model(model, metric, options)
+    file = checkpoint_file(files.path)
     if file is None:
         raise ModelError(
-            f"{found.path} is not a COMET checkpoint: expected a folder with checkpoints/model.ckpt and hparams.yaml, "
+            f"{files.path} is not a COMET checkpoint: expected a folder with checkpoints/model.ckpt and hparams.yaml, "
             "or a .ckpt file"
         )
     try:
-        return _read(file, found, metric, kinds, options)
+        return _read(file, files, metric, kinds, options)
     except (MbrError, MemoryError):
         raise
     except Exception as exc:  # files may be wrong in more ways than can be listed
         raise ModelError(f"{file}: this checkpoint is broken: {type(exc).__name__}: {exc}") from exc
 
 
-def _read(file: Any, found: Found, metric: str, kinds: dict[str, int], options: ModelOptions) -> CometCheckpoint:
+def _read(file: Any, files: ModelFiles, metric: str, kinds: dict[str, int], options: ModelOptions) -> CometCheckpoint:
     state, hparams = read_released(file)
     beside = read_hparams(file)
     kind = str(beside.get("class_identifier") or hparams.get("class_identifier"))
@@ -205,7 +207,7 @@ def _read(file: Any, found: Found, metric: str, kinds: dict[str, int], options: 
         raise ModelError(f"{file} is a {kind}, which {metric} does not take (expected {' or '.join(kinds)})")
     hparams["class_identifier"] = kind
     if beside.get("layer_transformation") == "sparsemax_patch":
-        # Some models were trained with softmax while their checkpoint says sparsemax; hparams.yaml tells.
+        # Some models were trained with softmax while their checkpoint names sparsemax; hparams.yaml has it right.
         hparams["layer_transformation"] = "softmax"
     name = str(hparams.get("encoder_model", "XLM-RoBERTa"))
     if name not in ENCODERS:
@@ -220,5 +222,5 @@ def _read(file: Any, found: Found, metric: str, kinds: dict[str, int], options: 
     tokenizer = load_tokenizer(folder, tokenizer_class)
     config: Any = network.encoder.config
     settings = repr([hparams.get(name) for name in SPEAKING]) + config.to_json_string()
-    name = found.full_name(lambda: fingerprint(network, tokenizer, settings), options)
-    return CometCheckpoint(network.eval(), tokenizer, hparams, name, found)
+    name = files.full_name(lambda: fingerprint(network, tokenizer, settings), options)
+    return CometCheckpoint(network.eval(), tokenizer, hparams, name, files)

@@ -34,7 +34,7 @@ class CometKiwi(NeuralMetric):
                 f"{checkpoint.name} reads {' and '.join(segments)}; cometkiwi has no references to give it"
             )
         self._joint = JointEncoder(checkpoint, options)
-        self._hold(checkpoint.name, checkpoint.found, self._joint.runner, self._joint.max_tokens)
+        self._hold(checkpoint.name, checkpoint.files, self._joint.runner, self._joint.max_tokens)
 
     def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
         if not rows:

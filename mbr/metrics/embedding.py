@@ -68,7 +68,7 @@ class Embedding(Metric):
         return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
 
     def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
-        """Of a `sentence-transformers` model; how much the small encoder takes in is not known."""
+        """Of a `sentence-transformers` model; the small encoder does not expose its limit."""
         if self._lengths is None or not rows:
             return np.zeros(len(rows), np.bool_)
         lengths, longest = self._lengths([text for row in rows for text in row[1:]])
@@ -100,7 +100,7 @@ def _small_encoder(options: EmbeddingOptions) -> tuple[str, Callable[[list[str]]
 def _sentence_transformer(
     options: EmbeddingOptions,
 ) -> tuple[str, Callable[[list[str]], Any], Callable[[list[str]], tuple[list[int], int]]]:
-    """Its name, what encodes texts, and what tells their lengths in tokens and the longest it takes in."""
+    """Its name, the function that encodes texts, and one that returns their lengths in tokens and the longest input."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as exc:
@@ -139,7 +139,7 @@ def _sentence_transformer(
         return encoder.encode(texts, show_progress_bar=False, convert_to_numpy=True)
 
     def lengths(texts: list[str]) -> tuple[list[int], int]:
-        found = encoder.tokenizer(texts, verbose=False)["input_ids"]
-        return [len(ids) for ids in found], int(encoder.max_seq_length or 10**9)
+        token_ids = encoder.tokenizer(texts, verbose=False)["input_ids"]
+        return [len(ids) for ids in token_ids], int(encoder.max_seq_length or 10**9)
 
     return f"{path.resolve().name if local else model}@{revision}", encode, lengths

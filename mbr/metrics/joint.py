@@ -21,7 +21,7 @@ from pear.runtime.token_store import Ints, TokenStore
 
 @dataclass(frozen=True)
 class Passed:
-    """What the network says of one input: a score, and if it tags, probabilities [tokens of the hypothesis, labels]."""
+    """The result for one input: a score, and if the network tags, probabilities [tokens of the hypothesis, labels]."""
 
     score: float
     tags: NDArray[np.float32] | None
@@ -40,7 +40,7 @@ class JointEncoder:
         self._between = [self._end] * (1 if checkpoint.network.typed else 2)
 
     def run(self, inputs: Sequence[tuple[str, ...]], *, label: str | None = None) -> dict[tuple[str, ...], Passed]:
-        """What the network says of each distinct input."""
+        """The result for each distinct input."""
         distinct = list(dict.fromkeys(inputs))
         sequences, first = self._lay_out(distinct)
         results: list[Passed | None] = [None] * len(distinct)

@@ -46,7 +46,7 @@ class MetricX(NeuralMetric):
         self._padding = checkpoint.padding
         self._store = TokenStore(checkpoint.tokenizer)
         runner = Runner(checkpoint.network, hidden=checkpoint.hidden, **running(options))
-        self._hold(checkpoint.name, checkpoint.found, runner, MAX_TOKENS)
+        self._hold(checkpoint.name, checkpoint.files, runner, MAX_TOKENS)
 
     def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
         if not rows:

@@ -1,7 +1,7 @@
 """The network behind MetricX-24, and how its released checkpoints are read.
 
-It is mT5 that says one word: the encoder reads the prompt, the decoder takes one step, and the score is the output of
-a single entry of the vocabulary. Of the output layer, a row for each of 250,112 entries, only that row is kept.
+It is mT5 that generates one token: the encoder reads the prompt, the decoder takes one step, and the score is the
+output of a single entry of the vocabulary. Of the output layer's 250,112 rows, only that of this entry is kept.
 The released repositories have no tokenizer; it is that of the mT5 they were trained from.
 """
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from candidates.common.errors import ModelError
-from mbr.metrics.released import RELEASES, Found, find_model
+from mbr.metrics.released import RELEASES, ModelFiles, find_model
 from pear.runtime.encoders import fill_weights, fingerprint, load_tokenizer
 from pear.runtime.options import ModelOptions
 from pear.runtime.weights import read_config, read_weights, tokenizer_folder
@@ -71,22 +71,16 @@ class MetricXCheckpoint:
     padding: int
     hidden: int
     name: str
-    found: Found
+    files: ModelFiles
 
 
 def load_metricx(default: str, options: ModelOptions) -> MetricXCheckpoint:
     """A released checkpoint, or one in the same format."""
     model = str(options.get("model") or default)
-    found = find_model(
-        model,
-        "metricx",
-        revision=options.get("revision"),
-        cache_dir=options.get("cache_dir"),
-        offline=options.get("offline", False),
-    )
-    folder = found.path
+    files = find_model(model, "metricx", options)
+    folder = files.path
     config = read_config(folder)
-    _check_kind(config, found)
+    _check_kind(config, files)
     try:
         network = _build(config)
     except Exception as exc:  # each version of transformers has its own errors for this
@@ -97,19 +91,19 @@ def load_metricx(default: str, options: ModelOptions) -> MetricXCheckpoint:
     fill_weights(network, state, folder, strict=True)
     encoder.set_input_embeddings(encoder.shared)  # encoder and decoder hold the same one
     padding = encoder.config.pad_token_id or 0
-    name = found.full_name(lambda: fingerprint(network, tokenizer, json.dumps(config, sort_keys=True)), options)
-    return MetricXCheckpoint(network.eval(), tokenizer, padding, int(encoder.config.d_model), name, found)
+    name = files.full_name(lambda: fingerprint(network, tokenizer, json.dumps(config, sort_keys=True)), options)
+    return MetricXCheckpoint(network.eval(), tokenizer, padding, int(encoder.config.d_model), name, files)
 
 
-def _check_kind(config: dict[str, Any], found: Found) -> None:
+def _check_kind(config: dict[str, Any], files: ModelFiles) -> None:
     kind, architectures = config.get("model_type"), config.get("architectures") or [ARCHITECTURE]
     if kind != "mt5" or ARCHITECTURE not in architectures:
         raise ModelError(
-            f"{found.path} is a model of type {kind} ({', '.join(architectures)}); expected MetricX-24, "
+            f"{files.path} is a model of type {kind} ({', '.join(architectures)}); expected MetricX-24, "
             f"that is mt5 ({ARCHITECTURE})"
         )
-    if "metricx-23" in found.name.lower():
-        raise ModelError(f"{found.name}: MetricX-23 reads another input than MetricX-24; expected a MetricX-24 model")
+    if "metricx-23" in files.name.lower():
+        raise ModelError(f"{files.name}: MetricX-23 reads another input than MetricX-24; expected a MetricX-24 model")
 
 
 def _build(config: dict[str, Any]) -> MetricXNetwork:
@@ -143,11 +137,11 @@ def _placed(state: dict[str, Any], config: dict[str, Any], shape: Any, folder: P
 
 
 def _load_tokenizer(folder: Path, model: str, options: ModelOptions) -> Prompts:
-    wanted = options.get("encoder")
-    if wanted is None and not any((folder / name).is_file() for name in TOKENIZER_FILES):
+    tokenizer_name = options.get("encoder")
+    if tokenizer_name is None and not any((folder / name).is_file() for name in TOKENIZER_FILES):
         release = RELEASES.get(model) or next((r for r in RELEASES.values() if r.repository == model), None)
-        wanted = (release.tokenizer if release else None) or TOKENIZER
-    place = folder if wanted is None else tokenizer_folder(wanted, folder, options)
+        tokenizer_name = (release.tokenizer if release else None) or TOKENIZER
+    place = folder if tokenizer_name is None else tokenizer_folder(tokenizer_name, folder, options)
     with _quiet_transformers():
         tokenizer = load_tokenizer(place)
     if tokenizer("")["input_ids"] != [tokenizer.eos_token_id]:

@@ -1,4 +1,4 @@
-"""Released metrics by short name: where they are, at which revision, under which licence, and what they belong to."""
+"""Released metrics by short name: where they are, at which revision, under which licence, and of which metric."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNSTATED = "none stated with these files; Google's BLEURT is Apache-2.0"
 
 @dataclass(frozen=True)
 class Release:
-    """A repository on the hub. `revision` is the commit its scores are known by; None where it could not be pinned."""
+    """A repository on the hub. `revision` is the commit that was verified; None where it could not be pinned."""
 
     repository: str
     metric: str
@@ -77,17 +77,17 @@ RELEASES = {
 
 
 @dataclass(frozen=True)
-class Found:
-    """The files of a model, and what is known of them. `name` tells releases apart."""
+class ModelFiles:
+    """The files of a model, with its name and licence. `name` identifies the release."""
 
     path: Path
     local: bool
     name: str
-    licence: str | None  # of the weights, as far as it is known
+    licence: str | None  # of the weights; None where it is unknown
     certain: bool  # whether these are the released weights, or local ones that may be
 
     def full_name(self, fingerprint: Callable[[], str], options: Mapping[str, Any]) -> str:
-        """A name that tells models apart: of local files, and where another encoder was named, by a fingerprint."""
+        """A name that identifies the model; of local files, or with another encoder, by a fingerprint."""
         return f"{self.name}@{fingerprint()}" if self.local or options.get("encoder") else self.name
 
     def note(self) -> str | None:
@@ -98,22 +98,25 @@ class Found:
         return f"{whose} are under {self.licence}: not for commercial use"
 
 
-def find_model(
-    model: str | Path,
-    metric: str,
-    *,
-    revision: str | None = None,
-    cache_dir: str | Path | None = None,
-    offline: bool = False,
-) -> Found:
-    """The files of a model given as a folder, a file, a short name or a hub repository; fetched if need be."""
+def find_model(model: str | Path, metric: str, options: Mapping[str, Any]) -> ModelFiles:
+    """The files of a model; from the hub they are downloaded if necessary.
+
+    Args:
+        model: a folder, a file, a short name or a hub repository.
+        metric: to which the model must belong.
+        options: `revision`, `cache_dir` and `offline` of `ModelOptions` are used.
+    """
+    revision: str | None = options.get("revision")
     release = RELEASES.get(str(model)) or next((r for r in RELEASES.values() if r.repository == str(model)), None)
     if release is not None and release.metric != metric and not Path(model).exists():
         raise UsageError(f"{release.repository} is a model of {release.metric}, not of {metric}")
-    wanted = release.repository if release and not Path(model).exists() else model
+    repository = release.repository if release and not Path(model).exists() else model
     pinned = revision or (release.revision if release else None)
     path, local = locate(
-        wanted, revision=None if Path(model).exists() else pinned, cache_dir=cache_dir, local_files_only=offline
+        repository,
+        revision=None if Path(model).exists() else pinned,
+        cache_dir=options.get("cache_dir"),
+        local_files_only=options.get("offline", False),
     )
     usual = next((r.licence for r in RELEASES.values() if r.metric == metric), None)
     if local:
@@ -121,35 +124,29 @@ def find_model(
             raise UsageError(f"a revision belongs to a hub model; {path} is a local path")
         if not path.exists():
             raise ModelError(f"{path} does not exist; expected a folder or file of a {metric} model, or a hub name")
-        return Found(path, True, path.resolve().name, usual, certain=False)
-    name = f"{wanted}@{path.name[:12]}"
-    return Found(path, False, name, release.licence if release else usual, certain=release is not None)
+        return ModelFiles(path, True, path.resolve().name, usual, certain=False)
+    name = f"{repository}@{path.name[:12]}"
+    return ModelFiles(path, False, name, release.licence if release else usual, certain=release is not None)
 
 
 def stamp_files(model: str | Path, metric: str, options: Mapping[str, Any]) -> str | None:
-    """Names, sizes, times and inodes of all files of a model, and what else of the options may change its settings."""
-    found = find_model(
-        model,
-        metric,
-        revision=options.get("revision"),
-        cache_dir=options.get("cache_dir"),
-        offline=options.get("offline", False),
-    )
-    root = found.path if found.path.is_dir() else found.path.parent
+    """Names, sizes, times and inodes of all files of a model, and the options that change its settings."""
+    located = find_model(model, metric, options)
+    root = located.path if located.path.is_dir() else located.path.parent
     root = root.parent if root.name == "checkpoints" else root
     places = [root, root / "checkpoints", root / "encoder", options.get("encoder"), _named_encoder(root)]
     folders = [Path(place) for place in places if place and Path(place).is_dir()]
     files = [file for folder in folders for file in sorted(folder.iterdir()) if file.is_file()]
     if len(files) > MOST_FILES:
         return None
-    seen = [f"{file.resolve()} {_stamp(file)}" for file in files]
-    return "\n".join([found.name, str(options.get("dtype")), str(options.get("encoder")), *seen])
+    stamps = [f"{file.resolve()} {_stamp(file)}" for file in files]
+    return "\n".join([located.name, str(options.get("dtype")), str(options.get("encoder")), *stamps])
 
 
 def _stamp(file: Path) -> str:
-    """Whoever sets the time of a file back cannot do so with that of its last change (ctime)."""
-    found = file.stat()
-    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+    """Includes the time of the last change (ctime), which cannot be set back as the modification time can."""
+    status = file.stat()
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
 def _named_encoder(root: Path) -> str | None:

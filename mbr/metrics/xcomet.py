@@ -63,7 +63,7 @@ class XComet(NeuralMetric):
         checkpoint = load_comet(self.name, {"xcomet_metric": 1}, self.default, **options)
         self._tokenizer = checkpoint.tokenizer
         self._joint = JointEncoder(checkpoint, options)
-        self._hold(checkpoint.name, checkpoint.found, self._joint.runner, self._joint.max_tokens)
+        self._hold(checkpoint.name, checkpoint.files, self._joint.runner, self._joint.max_tokens)
         self._kept: dict[tuple[str, ...], Passed] = {}
 
     def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
@@ -72,12 +72,12 @@ class XComet(NeuralMetric):
 
     def spans(self, rows: Sequence[Row], *, progress: bool = False) -> list[list[Span]]:
         """The errors of each row's hypothesis."""
-        found = []
+        spans = []
         for row, passed in zip(rows, self._passes(rows, progress=progress), strict=True):
             tags = _tags(passed)
             encoded = self._tokenizer(row[1], truncation=True, max_length=len(tags), return_offsets_mapping=True)
             offsets, ids = encoded["offset_mapping"], encoded["input_ids"]
-            found.append(
+            spans.append(
                 [
                     Span(
                         offsets[begin][0],
@@ -89,7 +89,7 @@ class XComet(NeuralMetric):
                     for begin, end in zip(*_span_edges(tags), strict=True)
                 ]
             )
-        return found
+        return spans
 
     def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
         if not rows:
@@ -105,26 +105,25 @@ class XComet(NeuralMetric):
         super().close()
 
     def _passes(self, rows: Sequence[Row], *, progress: bool) -> Iterator[list[Passed]]:
-        """What the network says of each row's inputs, one with or three."""
+        """The results for each row's inputs: one without a reference, three with."""
         if rows:
             self.texts_per_row(rows)
         for left in range(0, len(rows), PORTION):
             inputs = [_inputs(row) for row in rows[left : left + PORTION]]
-            wanted = dict.fromkeys(texts for row in inputs for texts in row)
+            distinct = dict.fromkeys(texts for row in inputs for texts in row)
             label = "XCOMET" if progress else None
-            fresh = self._joint.run([texts for texts in wanted if texts not in self._kept], label=label)
-            known = {**self._kept, **fresh}
-            yield from ([known[texts] for texts in row] for row in inputs)
+            fresh = self._joint.run([texts for texts in distinct if texts not in self._kept], label=label)
+            results = {**self._kept, **fresh}
+            yield from ([results[texts] for texts in row] for row in inputs)
             if len(self._kept) > KEPT_PASSES:
                 self._kept.clear()
-            self._kept.update((row[0], known[row[0]]) for row in inputs)
+            self._kept.update((row[0], results[row[0]]) for row in inputs)
 
 
 def _inputs(row: Row) -> list[tuple[str, ...]]:
-    """What the network reads of a row. The source comes second, also where there is a reference.
+    """The inputs of the network for a row. The source comes second, also where there is a reference.
 
-    The input of hypothesis and reference is told apart from one of hypothesis and source by nothing but its texts:
-    where they are the same, so is the result.
+    Inputs of (hypothesis, reference) and (hypothesis, source) have the same form: equal texts give equal results.
     """
     source, hypothesis, *reference = row
     if not reference:
@@ -155,7 +154,7 @@ def _present(passed: Passed) -> NDArray[np.float32]:
 
 
 def _span_edges(tags: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where runs of tokens with an error begin and end; one that goes on to the end is dropped, as XCOMET does."""
+    """Where runs of tokens with an error begin and end; one that reaches the end is dropped, as in XCOMET."""
     wrong = np.concatenate([[False], tags.argmax(axis=1) > 0])
     begins = np.flatnonzero(wrong[1:] & ~wrong[:-1])
     ends = np.flatnonzero(~wrong[1:] & wrong[:-1])

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from candidates.command.console import Console, Parser, add_message_options
+from candidates.command.model_options import HUB, add_model_options
 from candidates.common.errors import ModelError, UsageError
-from pear.cli.model import add_checkpoint_options, open_checkpoint
+from pear.cli.model import open_checkpoint
 
 if TYPE_CHECKING:
     from pear.checkpoint import Checkpoint
@@ -34,7 +35,7 @@ def parser() -> Parser:
     p.add_argument("folder", help="folder to write; must not exist")
     p.add_argument("--to", choices=("ours", "released"), default="ours", help="layout to write")
     p.add_argument("--allow-pickle", action="store_true", help=PICKLE_HELP)
-    add_checkpoint_options(p)
+    add_model_options(p, "checkpoint", ("revision", "encoder", *HUB))
     add_message_options(p)
     return p
 

@@ -11,8 +11,9 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING
 
 from candidates.command.console import Console, Parser, add_message_options
+from candidates.command.model_options import add_model_options
 from candidates.common.errors import InputError, ModelError, UsageError
-from pear.cli.model import add_model_options, kind_of, open_engine
+from pear.cli.model import kind_of, open_engine
 
 if TYPE_CHECKING:
     from pear.engine import Engine
@@ -62,7 +63,8 @@ def parser() -> Parser:
     g.add_argument("--systems", nargs="+", metavar="COLUMN", help="columns of systems to score against the anchor")
     g.add_argument("--anchor", metavar="COLUMN", help="column the systems are compared with (default: ref)")
     g.add_argument("--means", action="store_true", help="print only the mean score per system")
-    add_model_options(p)
+    add_model_options(p, "model")
+    p.set_defaults(model="pear")
     add_message_options(p)
     return p
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from candidates.command.console import Console, Parser, add_message_options
+from candidates.command.model_options import HUB, add_model_options
+from candidates.command.numbers import check_numbers
 from candidates.common.errors import UsageError
 from pear.training.recipe import RESUME_METRIC, Recipe
 
@@ -106,16 +108,13 @@ def parser() -> Parser:
     g.add_argument(
         "--hidden-sizes", nargs="+", type=int, metavar="N", help="of a fresh head (default: as in the papers)"
     )
-    g.add_argument("--revision", help="hub revision of the model or encoder")
-    g.add_argument("--cache-dir", metavar="FOLDER", help="of downloaded models")
-    g.add_argument("--offline", action="store_true", help="use the local cache only")
+    add_model_options(p, "hub (of the first weights)", ("revision", *HUB))
 
     _add_recipe(p.add_argument_group("recipe"))
 
-    g = p.add_argument_group("run")
+    g = add_model_options(p, "run", ("threads",))
     g.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
     g.add_argument("--parallel", choices=("auto", "ddp", "fsdp"), default="auto", help="under torchrun (auto: ddp)")
-    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
     g.add_argument("--half", action="store_true", help="write the weights in float16")
     add_message_options(p)
     return p
@@ -154,9 +153,8 @@ def command(argv: Sequence[str] | None = None) -> int:
         return _statistics(_sources(options), _recipe(options))
     if not options.output:
         raise UsageError("-o FOLDER is needed: where the trained model goes")
-    if options.threads is not None and options.threads < 1:
-        raise UsageError(f"--threads {options.threads} is not a positive number")
-    _recipe(options), _origin(options)  # raise UsageError before anything heavy is imported
+    check_numbers(options, positive=("threads",))
+    _recipe(options), _origin(options)  # refuse wrong settings before anything heavy is imported
     return _train(options, console, shlex.join(["pear-train", *words]))
 
 

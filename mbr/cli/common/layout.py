@@ -6,12 +6,12 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-WIDTH = 110  # of a table that no terminal shows
+WIDTH = 110  # of a table that goes to a file or a pipe
 LONGEST_NAME = 28
 
 
 def side_by_side(names: Sequence[str], columns: Sequence[Sequence[str]], width: int) -> str:
-    """As many columns beside the names as fit in the width, the others in tables below."""
+    """A table with as many columns as fit in the width beside the names; further columns in tables below."""
     longest = max(map(display_width, names))
     blocks: list[list[Sequence[str]]] = []
     used = width
@@ -41,7 +41,7 @@ def _cell(cell: Any) -> str:
 
 
 def short_name(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name that fits, with its middle left out if need be."""
+    """A name that fits; the middle of a long one is left out."""
     if display_width(name) <= longest:
         return name
     head, tail = name, name
@@ -53,7 +53,7 @@ def short_name(name: str, longest: int = LONGEST_NAME) -> str:
 
 
 def display_width(text: str) -> int:
-    """Columns that a terminal gives a text: two to wide characters, none to marks on others."""
+    """Columns of a text in a terminal: two for wide characters, none for combining marks."""
     return sum(
         0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text

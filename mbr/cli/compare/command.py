@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from candidates.command.console import Console, Parser, add_message_options
+from candidates.command.numbers import check_numbers
 from candidates.common.errors import MbrError, UsageError
 from candidates.formats import INPUT_FORMATS
 from candidates.options import add_generation_options
-from mbr.cli.common.models import add_model_options, check_numbers, parse_with_lists
+from mbr.cli.common.options import add_judge_model_options, parse_with_lists
 from mbr.cli.common.recipes import add_reference_options
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def parser() -> Parser:
     _add_judges(p)
     _add_output(p)
     add_generation_options(p, short_names=False)
-    add_model_options(p, "models (all utilities and judges)", keeps="lists, scores and judgements")
+    add_judge_model_options(p, "models (all utilities and judges)", "lists, scores and judgements")
     g = p.add_argument_group("run")
     g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
     add_message_options(p)
@@ -191,7 +192,7 @@ def _check(options: argparse.Namespace) -> None:
     if "" in words or not options.output:
         raise UsageError("--candidates, --sources, --references and --output need names; found an empty word")
     check_numbers(
-        options, from_zero=("bootstrap", "trials", "seed", "study"), positive=("threads", "batch_tokens", "nbest")
+        options, not_negative=("bootstrap", "trials", "seed", "study"), positive=("threads", "batch_tokens", "nbest")
     )
     folder = Path(options.output)
     if folder.exists() and not folder.is_dir():
@@ -228,7 +229,7 @@ def _compare(
         trials=options.trials,
         tokenize=options.tokenize,
         scores=None if options.no_cache else cache_folder() / "scores.sqlite",
-        judgements=None if options.no_cache else stack.enter_context(Cache(tell=console.warn)),
+        judgements=None if options.no_cache else stack.enter_context(Cache(warn=console.warn)),
         origin=given.origin,
         progress=console.shows_progress,
         tell=console.info,

@@ -1,7 +1,7 @@
 """The files of mbr-evaluate: outputs of systems, sources and references, all of one length.
 
 A system is a file of lines, mbr-decode's JSONL, or standard input; a folder is one system for each of its `*.txt`, as
-in mt-metrics-eval. Beside a file that mbr-decode wrote lies its `.run.yaml`, which tells the utilities that chose.
+in mt-metrics-eval. Beside a file that mbr-decode wrote lies its `.run.yaml`, which names the utilities that chose.
 """
 
 from __future__ import annotations
@@ -26,54 +26,53 @@ class Texts:
     texts: list[str]
 
     @property
-    def marked(self) -> bool:
-        """Whether the first text begins with a byte order mark."""
+    def has_byte_order_mark(self) -> bool:
         return bool(self.texts) and self.texts[0].startswith("\ufeff")
 
 
 def read_texts(path: str) -> Texts:
-    """A byte order mark stays: what is judged is what is there, as with sacrebleu and in WMT's published scores."""
+    """The texts of a file. A byte order mark is kept, as in sacrebleu and in WMT's published scores."""
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder; expected a file of lines")
     return Texts(path, _decisions(path) if _is_jsonl(path) else [text for _, text in lines(path, keep_bom=True)])
 
 
 def read_systems(words: Sequence[str], references: Sequence[Texts]) -> tuple[dict[str, Texts], list[str]]:
-    """Systems by name, of words such as `NAME=FILE`, `FILE` and `FOLDER`; and the names that were left out.
+    """Systems by name, from words such as `NAME=FILE`, `FILE` and `FOLDER`; and the names that were left out.
 
-    A file of a folder that holds a reference is no system: mt-metrics-eval puts references there too.
+    A file of a folder that equals a reference is left out: mt-metrics-eval puts references there too.
     """
     systems: dict[str, Texts] = {}
     left_out = []
     for word in words:
         for name, path, listed in _named_files(word):
             if not printable(name):
-                raise UsageError(f"the name {name!r} of a system holds a control character; say NAME=FILE without one")
+                raise UsageError(f"the name {name!r} of a system holds a control character; give NAME=FILE without one")
             if name in systems:
-                raise UsageError(f"two systems are called {name!r}: {systems[name].path} and {path}; say NAME=FILE")
-            found = read_texts(path)
-            if listed and any(found.texts == one.texts for one in references):
+                raise UsageError(f"two systems are called {name!r}: {systems[name].path} and {path}; give NAME=FILE")
+            outputs = read_texts(path)
+            if listed and any(outputs.texts == reference.texts for reference in references):
                 left_out.append(name)
             else:
-                systems[name] = found
+                systems[name] = outputs
     if not systems:
         raise InputError(f"no system in {', '.join(words)}: all files there hold references")
     return systems, left_out
 
 
 def check_lengths(systems: dict[str, Texts], others: Sequence[Texts]) -> None:
-    """Refuse files of different lengths: the first of the others (or of the systems) says how many lines there are."""
+    """Refuse files of different lengths; the first of the others (or of the systems) sets the number of lines."""
     first, *rest = [*others, *systems.values()]
     for file in rest:
         if len(file.texts) != len(first.texts):
-            short, long = sorted((file, first), key=lambda one: len(one.texts))
+            short, long = sorted((file, first), key=lambda candidate: len(candidate.texts))
             raise InputError(
                 f"{short.path} has {len(short.texts)} lines, but {long.path} has {len(long.texts)}: line "
                 f"{len(short.texts) + 1} is the first that is missing; expected a line for each segment in every file"
             )
 
 
-def choosers(path: str) -> list[str]:
+def choosing_utilities(path: str) -> list[str]:
     """The utility that chose these outputs and that of its first stage, if mbr-decode wrote them here."""
     from urllib.parse import unquote
 
@@ -92,7 +91,7 @@ def choosers(path: str) -> list[str]:
 
 
 def _named_files(word: str) -> list[tuple[str, str, bool]]:
-    """(name, path, whether it was found in a folder) of the systems that a word stands for."""
+    """(name, path, whether it is from a folder) of the systems that a word stands for."""
     name, equals, path = word.partition("=")
     if not equals or Path(word).exists():
         name, path = "", word
@@ -124,7 +123,7 @@ def _is_jsonl(path: str) -> bool:
 
 
 def _decisions(path: str) -> list[str]:
-    """The field `text` of each record; a segment that mbr-decode could not decide has none and counts as empty."""
+    """The field `text` of each record; empty for a segment that mbr-decode could not decide."""
     texts = []
     for number, line in lines(path):
         if not line.strip():

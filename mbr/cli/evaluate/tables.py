@@ -1,17 +1,17 @@
-"""An `Evaluation` as a table for people, as TSV, as JSON, and as one JSON line per segment and system."""
+"""An `Evaluation` as a table for people, as TSV, and as JSON."""
 
 from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mbr.cli.common.layout import WIDTH, short_name, side_by_side, tsv
 from mbr.evaluate.checks import FLAGS
 from mbr.evaluate.evaluation import Evaluation, JudgeResult, SystemScore, reason_of
 
-SIGNIFICANT, FLATTERED = "†", "*"
+SIGNIFICANT, SAME_FAMILY = "†", "*"
 TSV_HEADER = (
     "system",
     "judge",
@@ -29,63 +29,10 @@ HEADS = {"empty": "empty", "copied": "copied", "numbers": "numbers", "length": "
 
 
 def render(evaluation: Evaluation, format: str, width: int = WIDTH) -> str:
-    """`width`: that of a table, in columns of a terminal."""
+    """`width` is that of a table, in columns of a terminal."""
     if format == "json":
-        return json.dumps(as_json(evaluation), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        return json.dumps(evaluation.record(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     return _tsv(evaluation) if format == "tsv" else _table(evaluation, width)
-
-
-def segment_lines(evaluation: Evaluation) -> Iterator[str]:
-    """One JSON line per segment and system: all scores, all flags."""
-    judges = [judge for judge in evaluation.judges if judge.error is None]
-    for place in range(evaluation.segments):
-        for name in evaluation.systems:
-            record = {
-                "segment": place + 1,
-                "system": name,
-                "scores": {judge.label: float(judge.segments[name][place]) for judge in judges},
-                "flags": [
-                    *evaluation.checks[name].flags[place],
-                    *(f"truncated:{judge.label}" for judge in judges if judge.truncated[name][place]),
-                ],
-            }
-            yield json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def as_json(evaluation: Evaluation) -> dict[str, Any]:
-    return {
-        "systems": list(evaluation.systems),
-        "segments": evaluation.segments,
-        "baseline": evaluation.baseline,
-        "bootstrap": evaluation.draws,
-        "trials": evaluation.trials,
-        "seed": evaluation.seed,
-        "judges": [_judge_json(judge) for judge in evaluation.judges],
-        "checks": {
-            name: {
-                "length_ratio": checks.length_ratio,
-                **{flag: checks.segments(flag) for flag in FLAGS},
-                "truncated": {
-                    judge.label: [int(place) + 1 for place in judge.truncated[name].nonzero()[0]]
-                    for judge in evaluation.judges
-                    if judge.error is None
-                },
-            }
-            for name, checks in evaluation.checks.items()
-        },
-        "chosen_by": dict(evaluation.chosen_by),
-    }
-
-
-def _judge_json(judge: JudgeResult) -> dict[str, Any]:
-    return {
-        "name": judge.label,
-        "identity": judge.identity,
-        "family": judge.family,
-        "lower_is_better": judge.lower_is_better,
-        "error": None if judge.error is None else reason_of(judge.error),
-        "scores": {name: {**vars(score), "significant": score.significant} for name, score in judge.scores.items()},
-    }
 
 
 def _tsv(evaluation: Evaluation) -> str:
@@ -116,7 +63,7 @@ def _score_tables(evaluation: Evaluation, width: int) -> str:
 
 
 def judge_column(judge: JudgeResult, ranking: Sequence[str]) -> list[str]:
-    """The cells of one judge, numbers under numbers and all of one width."""
+    """The cells of one judge, aligned and all of one width."""
     head = short_name(judge.label, 24) + (" ↓" if judge.lower_is_better else "")
     if judge.error is not None:
         cells = ["failed"] * len(ranking)
@@ -124,8 +71,8 @@ def judge_column(judge: JudgeResult, ranking: Sequence[str]) -> list[str]:
         scores = [judge.scores[name] for name in ranking]
         digits = judge.digits
         plain = [f"{score.score:.{digits}f}" for score in scores]
-        halves = ["" if h is None else f" ±{h:.{digits}f}" for h in map(_half, scores)]
-        marks = [(SIGNIFICANT if s.significant else "") + (FLATTERED if s.same_family else "") for s in scores]
+        halves = ["" if half is None else f" ±{half:.{digits}f}" for half in map(_half_interval, scores)]
+        marks = [(SIGNIFICANT if s.significant else "") + (SAME_FAMILY if s.same_family else "") for s in scores]
         rests = [half + mark for half, mark in zip(halves, marks, strict=True)]
         cells = [
             first.rjust(max(map(len, plain))) + rest.ljust(max(map(len, rests)))
@@ -134,43 +81,43 @@ def judge_column(judge: JudgeResult, ranking: Sequence[str]) -> list[str]:
     return [head, *cells]
 
 
-def _half(score: SystemScore) -> float | None:
+def _half_interval(score: SystemScore) -> float | None:
     return None if score.low is None or score.high is None else (score.high - score.low) / 2
 
 
 def legend(evaluation: Evaluation, width: int) -> str:
     scores = [score for judge in evaluation.judges for score in judge.scores.values()]
-    said = []
+    entries = []
     if evaluation.draws and scores:
-        said.append(f"± half of the 95 % interval ({evaluation.draws:,} bootstrap draws, seed {evaluation.seed})")
+        entries.append(f"± half of the 95 % interval ({evaluation.draws:,} bootstrap draws, seed {evaluation.seed})")
     tests = [
         *(["paired bootstrap"] if evaluation.draws else []),
         *([f"approximate randomisation ({evaluation.trials:,} trials)"] if evaluation.trials else []),
     ]
     if any(score.significant for score in scores):
-        said.append(f"{SIGNIFICANT} differs from {evaluation.baseline}: p < .05 by {' and '.join(tests)}")
+        entries.append(f"{SIGNIFICANT} differs from {evaluation.baseline}: p < .05 by {' and '.join(tests)}")
     elif evaluation.baseline is not None and scores and not evaluation.trials:
-        said.append(f"no {SIGNIFICANT}: differences are tested by randomisation, which was left out (--trials 0)")
+        entries.append(f"no {SIGNIFICANT}: differences are tested by randomisation, which was left out (--trials 0)")
     if any(judge.lower_is_better for judge in evaluation.judges):
-        said.append("↓ lower is better")
+        entries.append("↓ lower is better")
     if any(score.same_family for score in scores):
-        said.append(f"{FLATTERED} chosen by a utility of the judge's family: flattered")
-    said = [
-        textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-        for line in said
+        entries.append(f"{SAME_FAMILY} chosen by a utility of the judge's family: flattered")
+    lines = [
+        textwrap.fill(entry, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for entry in entries
     ]
     for judge in evaluation.judges:
         if judge.error is not None:
-            said.append(f"{judge.label} failed: {reason_of(judge.error)}")
-    return "".join(line + "\n" for line in said)
+            lines.append(f"{judge.label} failed: {reason_of(judge.error)}")
+    return "".join(line + "\n" for line in lines)
 
 
 def _check_table(evaluation: Evaluation, width: int) -> str:
     ranking = evaluation.ranking()
     checks = [evaluation.checks[name] for name in ranking]
     columns = [
-        ["length ratio", *(f"{one.length_ratio:.3f}" for one in checks)],
-        *([HEADS[flag], *(str(len(one.segments(flag))) for one in checks)] for flag in FLAGS),
+        ["length ratio", *(f"{check.length_ratio:.3f}" for check in checks)],
+        *([HEADS[flag], *(str(len(check.segments(flag))) for check in checks)] for flag in FLAGS),
     ]
     for judge in evaluation.judges:
         counts = [int(judge.truncated[name].sum()) for name in ranking] if judge.error is None else []

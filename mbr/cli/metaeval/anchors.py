@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 from candidates.command.console import Console, Parser
-from mbr.cli.metaeval.options import (
-    add_data_options,
-    add_metric_options,
-    add_output_options,
-    add_system_options,
-    check_files,
-    check_positive,
-    read_sets,
-    task_parser,
-)
+from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
 
 QUICK_START = """\
   mbr-metaeval anchors --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --own pear=pear.tsv
@@ -26,49 +16,45 @@ def parser() -> Parser:
     p = task_parser(
         "anchors",
         "A pairwise metric with a fixed other side: the human reference, then each system's output (which is then "
-        "taken out). Its rank among all metrics, by the average of SPA and acc_eq*, tells whether the anchor matters.",
+        "taken out). Its rank among all metrics, by the average of SPA and acc_eq*, shows whether the anchor matters.",
         QUICK_START,
     )
-    add_data_options(p)
+    add_score_set_options(p)
     g = p.add_argument_group("anchors")
     g.add_argument(
         "--anchors", nargs="+", action="extend", metavar="NAME", help="only these (default: reference, all systems)"
     )
-    add_metric_options(p)
-    add_system_options(p)
     add_output_options(p)
     return p
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    check_files(options)
-    check_positive(options, "threads", "batch_tokens")
-
-    from mbr.cli.metaeval.output import Grid, described, number, write
+    from mbr.cli.metaeval.output import Grid, number, write
     from mbr.metaeval.anchors import anchor_stability
 
-    (known,) = read_sets(options, console, anchored=True)
-    found = anchor_stability(known, options.anchors)
-    said, head = described("anchors", known, spa="official,sorted")
+    (scores,) = read_sets(options, console, anchored=True)
+    results = anchor_stability(scores, options.anchors)
+    signature = scores.signature("anchors", spa="official,sorted")
     columns = ("anchor", "rank", "metrics", "systems", "average", "spa", "acc_eq")
     grid = Grid(
         corner="metric",
         heads=["anchor", "rank", "of", "systems", "average", "SPA", "acc_eq*"],
         keys=columns,
-        names=[one.metric for one in found],
-        cells=[[getattr(one, name) for name in columns] for one in found],
+        names=[result.metric for result in results],
+        cells=[[getattr(result, name) for name in columns] for result in results],
         shown=[
             [
-                one.anchor,
-                str(one.rank),
-                str(one.metrics),
-                str(one.systems),
-                *map(number, (one.average, one.spa, one.acc_eq)),
+                result.anchor,
+                str(result.rank),
+                str(result.metrics),
+                str(result.systems),
+                *map(number, (result.average, result.spa, result.acc_eq)),
             ]
-            for one in found
+            for result in results
         ],
-        title=f"{known.name} {known.lp}: pairwise metrics with one anchor, agreement with {known.human.name}",
-        legend=["compare ranks, not values: each anchor leaves other systems", said],
+        title=f"{scores.name} {scores.lp}: pairwise metrics with one anchor, agreement with {scores.human.name}",
+        legend=["compare ranks, not values: each anchor leaves other systems", signature],
     )
-    write([grid], {**head, "rows": [asdict(one) for one in found]}, options, said)
+    rows = [result.record() for result in results]
+    write([grid], {**scores.description(), "signature": signature, "rows": rows}, options, signature)
     return 0

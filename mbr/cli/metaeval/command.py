@@ -16,7 +16,7 @@ from candidates.common.errors import UsageError
 TASKS = {
     "agreement": "how well metrics agree with people (the default)",
     "parity": "people among the metrics: SPA and acc_eq* of several human columns",
-    "correlation": "which metrics say the same: a matrix and a heat map",
+    "correlation": "which metrics agree with each other: a matrix and a heat map",
     "noise": "how far statistics fall when human scores are disturbed, with a plot",
     "oracle": "what statistics reward: metrics that see one kind of MQM error",
     "anchors": "whether a pairwise metric needs a human reference as its anchor",
@@ -30,15 +30,17 @@ def command(argv: Sequence[str] | None = None) -> int:
     if words and not words[0].startswith("-"):
         task, *words = words
         if task not in TASKS:
-            raise UsageError(f"task {task!r} is unknown; expected one of {', '.join(TASKS)}, or options at once")
-    # Threads of our own compare metrics; a matrix product that spawns more of them only wastes the processor.
+            raise UsageError(f"task {task!r} is unknown; expected one of {', '.join(TASKS)}, or an option")
+    # Significance tests run in threads of their own; matrix products with more threads only slow them down.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module = import_module(f"mbr.cli.metaeval.{task.replace('-', '_')}")
 
     from candidates.command.config import with_config
+    from mbr.cli.metaeval.options import check_options
 
     parser = module.parser()
     options = parser.parse_args(with_config(parser, words))
     console = Console("mbr-metaeval", quiet=options.quiet, log_format=options.log_format)
+    check_options(options)
     code: int = module.run(options, console)
     return code

@@ -1,20 +1,11 @@
-"""Task correlation: which metrics say the same."""
+"""Task correlation: which metrics agree with each other."""
 
 from __future__ import annotations
 
 import argparse
 
 from candidates.command.console import Console, Parser
-from mbr.cli.metaeval.options import (
-    add_data_options,
-    add_metric_options,
-    add_output_options,
-    add_system_options,
-    check_files,
-    check_positive,
-    read_sets,
-    task_parser,
-)
+from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
 
 QUICK_START = """\
   mbr-metaeval correlation --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --plot correlation.svg
@@ -24,29 +15,24 @@ QUICK_START = """\
 def parser() -> Parser:
     p = task_parser(
         "correlation",
-        "Pearson correlations of metrics' differences between translations of one segment, people included; metrics "
-        "that say the same stand beside each other.",
+        "Pearson correlations of metrics' differences between translations of one segment, people included; similar "
+        "metrics stand beside each other.",
         QUICK_START,
     )
-    add_data_options(p)
-    add_metric_options(p)
-    add_system_options(p)
+    add_score_set_options(p)
     add_output_options(p, plot="draw a heat map")
     return p
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    check_files(options)
-    check_positive(options, "threads", "batch_tokens")
-
-    from mbr.cli.metaeval.output import Grid, described, write, write_plot
+    from mbr.cli.metaeval.output import Grid, write, write_plot
     from mbr.metaeval.correlation import correlate
 
-    (known,) = read_sets(options, console)
-    matrix = correlate(known).clustered()
-    where = " ".join(filter(None, (known.name, known.lp)))
-    title = f"{where}: correlations, {len(known.systems)} systems, {known.annotated} segments"
-    said, head = described("correlation", known)
+    (scores,) = read_sets(options, console)
+    matrix = correlate(scores).clustered()
+    where = " ".join(filter(None, (scores.name, scores.lp)))
+    title = f"{where}: correlations, {len(scores.systems)} systems, {scores.annotated} segments"
+    signature = scores.signature("correlation")
     values = matrix.values.tolist()
     grid = Grid(
         corner="evaluator",
@@ -57,10 +43,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
         cells=values,
         shown=[[f"{value:.2f}".replace("0.", ".") for value in row] for row in values],
         title=title,
-        legend=[said],
+        legend=[signature],
     )
-    found = {**head, "metrics": list(matrix.names), "correlations": values}
+    record = {**scores.description(), "signature": signature, **matrix.record()}
     if options.plot is not None:
         write_plot(matrix.plot(where), options, console)
-    write([grid], found, options, said)
+    write([grid], record, options, signature)
     return 0

@@ -10,8 +10,6 @@ from mbr.cli.metaeval.options import (
     add_data_options,
     add_output_options,
     add_system_options,
-    check_files,
-    check_positive,
     read_sets,
     task_parser,
 )
@@ -45,36 +43,23 @@ def parser() -> Parser:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    check_files(options)
-    check_positive(options, "repeats")
-
-    from mbr.cli.metaeval.output import described, write, write_plot
+    from mbr.cli.metaeval.output import write, write_plot
     from mbr.metaeval.agreement import parse_statistics
     from mbr.metaeval.noise import noise_study
 
     statistics = parse_statistics(options.statistics.split(","))
-    (known,) = read_sets(options, console, metrics=False)
-    study = noise_study(known.gold, statistics, repeats=options.repeats, seed=options.seed)
-    where = " ".join(filter(None, (known.name, known.lp)))
-    said, head = described("noise", known, repeats=study.repeats, seed=study.seed)
-    grids = [_for_programs(study)] if options.format == "tsv" else _for_people(study, said)
-    found = {
-        **head,
-        "standard_deviation": study.deviation,
-        "repeats": study.repeats,
-        "seed": study.seed,
-        "noise": {
-            kind: {"levels": list(study.levels[kind]), **{name: list(line) for name, line in lines.items()}}
-            for kind, lines in study.sdp.items()
-        },
-    }
+    (scores,) = read_sets(options, console, metrics=False)
+    study = noise_study(scores.gold, statistics, repeats=options.repeats, seed=options.seed)
+    where = " ".join(filter(None, (scores.name, scores.lp)))
+    signature = scores.signature("noise", repeats=study.repeats, seed=study.seed)
+    grids = [_for_programs(study)] if options.format == "tsv" else _for_people(study, signature)
     if options.plot is not None:
-        write_plot(study.plot(f"{where}, {known.human.name}"), options, console)
-    write(grids, found, options, said)
+        write_plot(study.plot(f"{where}, {scores.human.name}"), options, console)
+    write(grids, {**scores.description(), "signature": signature, **study.record()}, options, signature)
     return 0
 
 
-def _for_people(study: NoiseStudy, said: str) -> list[Grid]:
+def _for_people(study: NoiseStudy, signature: str) -> list[Grid]:
     """A grid for each kind of noise, levels side by side."""
     from mbr.cli.metaeval.output import Grid, number
     from mbr.metaeval.noise import KINDS
@@ -92,7 +77,7 @@ def _for_people(study: NoiseStudy, said: str) -> list[Grid]:
                 cells=[list(line) for line in lines.values()],
                 shown=[[number(value) for value in line] for line in lines.values()],
                 title=f"{kind}: {KINDS[kind]}; levels in standard deviations ({study.deviation:.3g})",
-                legend=[] if kind != list(study.sdp)[-1] else ["0: undisturbed, 1: as bad as random scores", said],
+                legend=[] if kind != list(study.sdp)[-1] else ["0: undisturbed, 1: as bad as random scores", signature],
             )
         )
     return grids

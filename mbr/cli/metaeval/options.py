@@ -1,4 +1,4 @@
-"""Options that the tasks share, and the score sets that they make."""
+"""Options that the tasks share, and the score sets that they describe."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import argparse
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from candidates.command.console import Console, Parser, add_message_options
+from candidates.command.numbers import check_numbers
 from candidates.common.errors import UsageError
-from mbr.cli.common.models import add_model_options, model_options
+from mbr.cli.common.options import add_config_option, add_judge_model_options, judge_model_options, open_judgements
 
 if TYPE_CHECKING:
+    from mbr.cache.judgements import Cache
     from mbr.metaeval.values import ScoreSet
 
 FORMATS = ("table", "json", "tsv", "latex")
@@ -24,7 +25,7 @@ def task_parser(task: str, description: str, quick_start: str) -> Parser:
     return Parser(name, description, "quick start:\n" + quick_start)
 
 
-def add_data_options(parser: Parser, *, several: bool = False, table: bool = True) -> None:
+def add_data_options(parser: Parser, *, several: bool = False) -> None:
     g = parser.add_argument_group("scores")
     g.add_argument("--data", metavar="FOLDER", help="mt-metrics-eval's data, or the folder of one test set")
     g.add_argument("--test-set", metavar="NAME", help="such as wmt23, below --data")
@@ -35,10 +36,9 @@ def add_data_options(parser: Parser, *, several: bool = False, table: bool = Tru
         metavar="LP",
         help="language pair" + ("s, which are averaged" if several else "") + ", such as en-de",
     )
-    if table:
-        g.add_argument(
-            "--table", metavar="FILE", help="instead: TSV or JSON lines with system, segment and a column per evaluator"
-        )
+    g.add_argument(
+        "--table", metavar="FILE", help="instead: TSV or JSON lines with system, segment and one column per evaluator"
+    )
     g.add_argument("--human", metavar="NAME", help="human scores that are the gold (default: mqm)")
 
 
@@ -69,7 +69,14 @@ def add_metric_options(parser: Parser) -> None:
         metavar="NAME[=MODEL]",
         help="score the outputs with a judge or utility of this package (chrf, comet=FOLDER, pear=FOLDER, ...)",
     )
-    add_model_options(parser, "models (with --score)")
+    add_judge_model_options(parser, "models (with --score)")
+
+
+def add_score_set_options(parser: Parser, *, several: bool = False) -> None:
+    """Everything that describes a score set: human scores, metrics, systems."""
+    add_data_options(parser, several=several)
+    add_metric_options(parser)
+    add_system_options(parser)
 
 
 def add_output_options(parser: Parser, *, plot: str | None = None) -> None:
@@ -79,35 +86,16 @@ def add_output_options(parser: Parser, *, plot: str | None = None) -> None:
     if plot is not None:
         g.add_argument("--plot", metavar="FILE.svg", help=plot)
     g.add_argument("--force", action="store_true", help="overwrite existing files")
-    g = parser.add_argument_group("run")
-    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
+    add_config_option(parser)
     add_message_options(parser)
 
 
-def check_files(options: argparse.Namespace) -> None:
-    """Refuse outputs that cannot be written, before any work."""
-    from candidates.command.config import config_path
-    from candidates.common.text import refuse_overwrite, regular_target
+def check_options(options: argparse.Namespace) -> None:
+    """Refuse files that cannot be written and numbers out of range, before any work."""
+    from mbr.cli.common.output import check_output_files
 
-    files = [path for name in ("output", "plot") if (path := getattr(options, name, None)) is not None]
-    if "" in files or "-" in files:
-        raise UsageError("--output and --plot need the name of a file; without -o the output goes to standard output")
-    targets = [regular_target(Path(path)) for path in files]
-    if len(set(targets)) < len(targets):
-        raise UsageError("--output and --plot name the same file")
-    if options.output is not None and regular_target(config_path(Path(options.output))) in targets:
-        raise UsageError("--plot names the file beside --output that holds the options; give another name")
-    for path in files:
-        refuse_overwrite(Path(path), force=options.force)
-
-
-def check_positive(options: argparse.Namespace, *names: str) -> None:
-    for name in names:
-        value = getattr(options, name, None)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {value} is not a positive number")
-    if getattr(options, "seed", 0) < 0:
-        raise UsageError(f"--seed {options.seed} is negative")
+    check_output_files(options, "plot")
+    check_numbers(options, positive=("draws", "groups", "repeats", "threads", "batch_tokens"), not_negative=("seed",))
 
 
 def read_sets(
@@ -125,40 +113,40 @@ def read_sets(
     own = [_named(word) for word in getattr(options, "own", None) or []]
     pairs = options.lp if isinstance(options.lp, list) else [options.lp]
     pairs = list(dict.fromkeys(pairs)) if options.lp else [""]
-    if getattr(options, "table", None) is not None and len(pairs) > 1:
+    if options.table is not None and len(pairs) > 1:
         raise UsageError("a table holds one language pair; give one --lp with it")
-    found = []
+    sets = []
     with ExitStack() as stack:
-        cache = _cache(options, console, stack)
+        cache = open_judgements(options, console, stack) if getattr(options, "score", None) else None
         for lp in pairs:
-            known = _read(options, lp or "", humans, metrics)
-            known = known.choose(options.systems, options.exclude_systems or [])
+            scores = _read(options, lp or "", humans, metrics)
+            scores = scores.choose(options.systems, options.exclude_systems or [])
             if not humans:  # otherwise the segments that all people annotated decide
-                known = known.complete(getattr(options, "metrics", None) or [])
-            for note in known.notes:
-                console.info(f"{known.lp}: {note}" if len(pairs) > 1 else note)
-            known = replace(known, notes=())
-            found.append(_with_own(known, own, options, console, cache, anchored))
-    return found
+                scores = scores.complete(getattr(options, "metrics", None) or [])
+            for note in scores.notes:
+                console.info(f"{scores.lp}: {note}" if len(pairs) > 1 else note)
+            sets.append(_with_own(replace(scores, notes=()), own, options, console, cache, anchored))
+    return sets
 
 
 def _read(options: argparse.Namespace, lp: str, humans: Sequence[str], metrics: bool) -> ScoreSet:
     from mbr.metaeval.folders import find_test_set, read_folder
     from mbr.metaeval.tables import read_study
 
-    table = getattr(options, "table", None)
+    table = options.table
     if (options.data is None) == (table is None):
-        where = "--data FOLDER or --table FILE" if hasattr(options, "table") else "--data FOLDER"
-        raise UsageError(f"which scores? give {where}" + (", not both" if table is not None else ""))
+        raise UsageError(
+            "which scores? give --data FOLDER or --table FILE" + (", not both" if table is not None else "")
+        )
     chosen = [] if not metrics else getattr(options, "metrics", None)
     if table is not None:
         for name in ("test_set", "reference", "human_systems", "outliers"):
             if getattr(options, name, None):
-                raise UsageError(f"--{name.replace('_', '-')} goes with --data; a table has no such thing")
+                raise UsageError(f"--{name.replace('_', '-')} goes with --data, not with --table")
         if options.human is None:
             raise UsageError("which column of the table is the gold? give --human COLUMN")
-        wanted = None if chosen is None else [*dict.fromkeys([*chosen, *humans])]
-        return read_study(table, options.human, metrics=wanted, lp=lp)
+        columns = None if chosen is None else [*dict.fromkeys([*chosen, *humans])]
+        return read_study(table, options.human, metrics=columns, lp=lp)
     return read_folder(
         find_test_set(options.data, options.test_set),
         lp,
@@ -172,38 +160,30 @@ def _read(options: argparse.Namespace, lp: str, humans: Sequence[str], metrics: 
 
 
 def _with_own(
-    known: ScoreSet,
+    scores: ScoreSet,
     own: Iterable[tuple[str, str]],
     options: argparse.Namespace,
     console: Console,
-    cache: Any,
+    cache: Cache | None,
     anchored: bool,
 ) -> ScoreSet:
     from mbr.metaeval.scoring import score_by_name
     from mbr.metaeval.tables import read_own
 
     for name, path in own:
-        known = known.with_metrics(read_own(name, path.replace("{lp}", known.lp), known))
+        scores = scores.with_metrics(read_own(name, path.replace("{lp}", scores.lp), scores))
     for word in getattr(options, "score", None) or []:
         scored = score_by_name(
             word,
-            known,
+            scores,
             anchored=anchored,
-            options=model_options(options),
+            options=judge_model_options(options),
             cache=cache,
             progress=console.shows_progress,
-            tell=console.info,
+            report=console.info,
         )
-        known = known.with_metrics(scored)
-    return known
-
-
-def _cache(options: argparse.Namespace, console: Console, stack: ExitStack) -> Any:
-    if not getattr(options, "score", None) or options.no_cache:
-        return None
-    from mbr.cache.judgements import Cache
-
-    return stack.enter_context(Cache(tell=console.warn))
+        scores = scores.with_metrics(scored)
+    return scores
 
 
 def _named(word: str) -> tuple[str, str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from candidates.command.console import Console, Parser
 from candidates.common.errors import UsageError
-from mbr.cli.metaeval.options import add_output_options, check_files, task_parser
+from mbr.cli.metaeval.options import add_output_options, task_parser
 
 if TYPE_CHECKING:
     from mbr.metaeval.oracle import Errors
@@ -22,7 +21,7 @@ def parser() -> Parser:
     p = task_parser(
         "oracle",
         "Metrics that see one kind of MQM error only and see it perfectly: how acc_eq* and PDP reward them, and how "
-        "that goes with the importance, the weight and the number of these errors.",
+        "that correlates with the importance, the weight and the number of these errors.",
         QUICK_START,
     )
     g = p.add_argument_group("errors")
@@ -43,9 +42,7 @@ def parser() -> Parser:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    check_files(options)
-
-    from mbr.cli.metaeval.output import Grid, number, signature, write
+    from mbr.cli.metaeval.output import Grid, number, write
     from mbr.metaeval.oracle import oracle_study
 
     errors, left_out = _errors(options)
@@ -53,19 +50,23 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if name not in errors.systems():
             raise UsageError(f"no system {name!r}; there are {', '.join(errors.systems())}")
     study = oracle_study(errors, without=[*(options.exclude_systems or []), *left_out])
-    said = signature(
-        "oracle", set=study.name, lp=study.lp, systems=len(study.systems), segments=study.segments, weights="mqm"
-    )
+    signature = study.signature()
     columns = ("importance", "count", "weight", "acc_eq", "pdp")
     oracles = Grid(
         corner="category",
         heads=["importance", "count", "weight", "acc_eq*", "PDP"],
         keys=columns,
-        names=[one.category for one in study.oracles],
-        cells=[[getattr(one, name) for name in columns] for one in study.oracles],
+        names=[oracle.category for oracle in study.oracles],
+        cells=[[getattr(oracle, name) for name in columns] for oracle in study.oracles],
         shown=[
-            [f"{one.importance:.1f}", str(one.count), f"{one.weight:.2f}", number(one.acc_eq), number(one.pdp)]
-            for one in study.oracles
+            [
+                f"{oracle.importance:.1f}",
+                str(oracle.count),
+                f"{oracle.weight:.2f}",
+                number(oracle.acc_eq),
+                number(oracle.pdp),
+            ]
+            for oracle in study.oracles
         ],
         title=f"{study.name}: oracles of error categories, {len(study.systems)} systems, {study.segments} segments",
     )
@@ -76,18 +77,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         names=list(study.spearman),
         cells=[list(row.values()) for row in study.spearman.values()],
         shown=[[number(value) for value in row.values()] for row in study.spearman.values()],
-        legend=["importance: sum of penalties; weight: importance / count", said],
+        legend=["importance: sum of penalties; weight: importance / count", signature],
     )
-    found = {
-        "name": study.name,
-        "lp": study.lp,
-        "systems": list(study.systems),
-        "segments": study.segments,
-        "signature": said,
-        "oracles": [asdict(one) for one in study.oracles],
-        "spearman": study.spearman,
-    }
-    write([oracles, ranks], found, options, said)
+    write([oracles, ranks], study.record(), options, signature)
     return 0
 
 

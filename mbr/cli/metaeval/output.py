@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from candidates.command.console import Console
-from candidates.common.version import __version__
-from mbr.cli.common.layout import WIDTH, short_name, side_by_side, tsv
-
-if TYPE_CHECKING:
-    from mbr.metaeval.values import ScoreSet
+from mbr.cli.common.layout import short_name, side_by_side, tsv
+from mbr.cli.common.output import table_width, write_output
 
 RULE = "\0"  # a name that stands for a line between rows
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows by name and columns by head; numbers as they are in TSV and JSON, as texts in tables for people."""
+    """Rows by name and columns by head: raw values for TSV, texts for tables that people read."""
 
     corner: str  # what the rows are
     heads: Sequence[str]  # for people
@@ -36,9 +30,9 @@ class Grid:
     labels: Sequence[str] | None = None  # for programs, where they differ from `names`
 
 
-def render(grids: Sequence[Grid], format: str, width: int, as_json: Any) -> str:
+def render(grids: Sequence[Grid], format: str, width: int, record: Any) -> str:
     if format == "json":
-        return json.dumps(as_json, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        return json.dumps(record, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     if format == "tsv":
         return _tsv(grids)
     if format == "latex":
@@ -46,20 +40,9 @@ def render(grids: Sequence[Grid], format: str, width: int, as_json: Any) -> str:
     return "\n".join(_table(grid, width) for grid in grids)
 
 
-def write(grids: Sequence[Grid], as_json: Any, options: argparse.Namespace, signature: str) -> None:
-    """To where the options say, whole or not at all; beside a file its options are kept."""
-    from candidates.command.config import save_config
-    from candidates.common.text import atomic_output
-
-    width = shutil.get_terminal_size((WIDTH, 0)).columns if options.output is None else WIDTH
-    text = render(grids, options.format, width, as_json)
-    if options.output is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    with atomic_output(options.output, force=options.force) as stream:
-        stream.write(text.encode())
-    save_config(Path(options.output), options, signature, 0)
+def write(grids: Sequence[Grid], record: Any, options: argparse.Namespace, signature: str) -> None:
+    """Write a result in the format of the options: grids for people, TSV and LaTeX, the record for JSON."""
+    write_output(render(grids, options.format, table_width(options), record), options, signature)
 
 
 def write_plot(svg: str, options: argparse.Namespace, console: Console) -> None:
@@ -72,33 +55,6 @@ def write_plot(svg: str, options: argparse.Namespace, console: Console) -> None:
 
 def number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-def signature(task: str, **settings: Any) -> str:
-    """What decides the numbers, in one line."""
-    known = [f"{key}:{value}" for key, value in settings.items() if value is not None and value != ""]
-    return "|".join(["METAEVAL", f"task:{task}", *known, f"version:{__version__}"])
-
-
-def described(task: str, known: ScoreSet, **settings: Any) -> tuple[str, dict[str, Any]]:
-    """The signature of a study of a score set, and the first fields of its JSON."""
-    said = signature(
-        task,
-        set=known.name,
-        lp=known.lp,
-        human=known.human.name,
-        systems=len(known.systems),
-        segments=known.annotated,
-        **settings,
-    )
-    return said, {
-        "test_set": known.name,
-        "lp": known.lp,
-        "human": known.human.name,
-        "systems": list(known.systems),
-        "segments": known.annotated,
-        "signature": said,
-    }
 
 
 def _table(grid: Grid, width: int) -> str:

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 from candidates.command.console import Console, Parser
 from candidates.common.errors import UsageError
 from mbr.cli.metaeval.agreement import add_statistics_options, write_table
-from mbr.cli.metaeval.options import (
-    add_data_options,
-    add_metric_options,
-    add_output_options,
-    add_system_options,
-    check_files,
-    check_positive,
-    read_sets,
-    task_parser,
-)
+from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
 
 if TYPE_CHECKING:
     from mbr.metaeval.values import ScoreSet
@@ -36,7 +27,7 @@ def parser() -> Parser:
         "the metrics, on the segments that all of them annotated.",
         QUICK_START,
     )
-    add_data_options(p)
+    add_score_set_options(p)
     g = p.add_argument_group("people")
     g.add_argument("--humans", nargs="+", action="extend", metavar="NAME", help="other human scores or columns")
     g.add_argument(
@@ -45,9 +36,7 @@ def parser() -> Parser:
         help="instead of scores: judgments with raters (Google's MQM tables), from which evaluators with disjoint "
         "raters are made on as many segments as possible",
     )
-    g.add_argument("--groups", type=int, metavar="K", help="how many evaluators to make of --ratings (default: 3)")
-    add_metric_options(p)
-    add_system_options(p)
+    g.add_argument("--groups", type=int, metavar="K", help="number of evaluators to make of --ratings (default: 3)")
     g = add_statistics_options(p, "spa,acc_eq")
     g.add_argument("--no-significance", action="store_true", help="plain ranks, without tests")
     add_output_options(p)
@@ -55,20 +44,17 @@ def parser() -> Parser:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    check_files(options)
-    check_positive(options, "draws", "groups", "threads", "batch_tokens")
-
     from mbr.metaeval.agreement import parse_statistics
     from mbr.metaeval.parity import human_parity
 
     parse_statistics(options.statistics.split(","))
     if options.ratings is not None:
-        known = _rated(options)
+        scores = _rated(options)
     elif options.groups is not None:
         raise UsageError("--groups goes with --ratings FILE")
     else:
-        (known,) = read_sets(options, console, humans=options.humans or [])
-    table = partial(human_parity, known, options.humans or [])
+        (scores,) = read_sets(options, console, humans=options.humans or [])
+    table = partial(human_parity, scores, options.humans or [])
     return write_table("parity", options, console, table, significance=not options.no_significance)
 
 
@@ -84,6 +70,6 @@ def _rated(options: argparse.Namespace) -> ScoreSet:
                 f"--{name.replace('_', '-')} does not go with --ratings, which makes all its evaluators of one file"
             )
     format = guess_format(options.ratings)
-    # What was shown side by side does not matter here.
+    # Judgments of pairs shown side by side are read as single ones.
     judgments = list(read_judgments(options.ratings, "mqm" if format == "sxs" else format, lp=options.lp))
     return read_evaluators(judgments, options.groups or 3, only=options.systems, without=options.exclude_systems or [])

@@ -124,7 +124,7 @@ def test_a_kill_loses_nothing_that_was_committed(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     said = [41, *map(int, process.stdout.read().split())]
     process.wait()
-    with Cache(path, tell=pytest.fail) as cache:
+    with Cache(path, warn=pytest.fail) as cache:
         assert len(cache.get(keys(max(said)), 2)) >= max(said) - 1
         assert len(cache.get(keys(41), 2)) == 41
 
@@ -135,11 +135,11 @@ import numpy as np
 from pathlib import Path
 from mbr.cache.judgements import Cache
 from mbr.cache.store import key_of
-told = []
-with Cache(Path(sys.argv[1]), tell=told.append) as cache:
+warnings = []
+with Cache(Path(sys.argv[1]), warn=warnings.append) as cache:
     for number in range(int(sys.argv[2]), int(sys.argv[3])):
         cache.put([(key_of("judge", (str(number),)), np.array([number, 1.0]))])
-assert not told, told
+assert not warnings, warnings
 """
 
 
@@ -163,31 +163,31 @@ def test_a_broken_file_is_moved_aside_with_a_word(tmp_path: Path, damage: str) -
     raw = path.read_bytes()
     damaged = {"text": b"not a database " * 99, "middle": raw[:4096] + os.urandom(len(raw) - 4096), "cut": raw[:9999]}
     path.write_bytes(damaged[damage])
-    told: list[str] = []
-    with Cache(path, tell=told.append) as cache:
+    warnings: list[str] = []
+    with Cache(path, warn=warnings.append) as cache:
         assert cache.get(keys(2000), 2) == {}
         cache.put(entries(0, 10))
         assert len(cache.get(keys(2000), 2)) == 10
-    assert len(told) == 1
-    assert "is broken" in told[0]
+    assert len(warnings) == 1
+    assert "is broken" in warnings[0]
     (aside,) = tmp_path.glob("c.sqlite.broken-*")
     assert aside.read_bytes() == damaged[damage]
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, counting: type[Count]) -> None:
     (tmp_path / "file").write_text("")
-    told: list[str] = []
-    with Cache(tmp_path / "file" / "c.sqlite", tell=told.append) as cache:
+    warnings: list[str] = []
+    with Cache(tmp_path / "file" / "c.sqlite", warn=warnings.append) as cache:
         judged = judged_rows(JudgeSpec("count").open(references=0), ROWS, cache)
     assert len(judged.statistics) == len(ROWS)
-    assert len(told) == 1
-    assert "not kept" in told[0]
+    assert len(warnings) == 1
+    assert "not kept" in warnings[0]
 
 
 def test_a_locked_file_is_done_without_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "WAIT_SECONDS", 0.1)
-    path, told = tmp_path / "c.sqlite", []
-    with Cache(path, tell=told.append) as cache:
+    path, warnings = tmp_path / "c.sqlite", []
+    with Cache(path, warn=warnings.append) as cache:
         other = sqlite3.connect(path)
         other.execute("BEGIN EXCLUSIVE")
         began = time.monotonic()
@@ -195,8 +195,8 @@ def test_a_locked_file_is_done_without_after_a_while(tmp_path: Path, monkeypatch
         assert cache.get(keys(3), 2) == {}
         assert time.monotonic() - began < 5
         other.close()
-    assert len(told) == 1
-    assert "locked" in told[0]
+    assert len(warnings) == 1
+    assert "locked" in warnings[0]
 
 
 @pytest.mark.parametrize("trouble", ["locked", "full", "readonly"])
@@ -204,8 +204,8 @@ def test_after_a_failed_write_nothing_is_written_and_all_is_read(
     trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "WAIT_SECONDS", 0.1)
-    path, told = tmp_path / "c.sqlite", []
-    with Cache(path, tell=told.append) as cache:
+    path, warnings = tmp_path / "c.sqlite", []
+    with Cache(path, warn=warnings.append) as cache:
         cache.put(entries(0, 500))
         cache.keep_identity(b"key", "judge")
         assert cache._connection is not None
@@ -217,16 +217,16 @@ def test_after_a_failed_write_nothing_is_written_and_all_is_read(
         else:
             cache._connection.execute("PRAGMA query_only = ON")
         cache.put(entries(500, 1500))
-        assert (len(told), len(cache.get(keys(1500), 2))) == (1, 500)
+        assert (len(warnings), len(cache.get(keys(1500), 2))) == (1, 500)
         other.close()
         cache._connection.executescript("PRAGMA max_page_count = 9999; PRAGMA query_only = OFF")
         cache.put(entries(500, 1500))
         cache.keep_identity(b"new", "judge")
         assert len(cache.get(keys(1500), 2)) == 500
         assert (cache.identity(b"key"), cache.identity(b"new")) == ("judge", None)
-    assert len(told) == 1
-    assert "no longer kept" in told[0]
-    assert trouble in told[0]
+    assert len(warnings) == 1
+    assert "no longer kept" in warnings[0]
+    assert trouble in warnings[0]
 
 
 def test_the_first_portion_is_small_and_the_next_fits_the_speed(

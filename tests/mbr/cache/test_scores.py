@@ -162,7 +162,7 @@ def test_memory_stays_small_and_nothing_is_forgotten(tmp_path: Path, monkeypatch
 def test_a_broken_file_is_moved_aside(tmp_path: Path) -> None:
     path, told, model = tmp_path / "scores.sqlite", [], Model()
     path.write_bytes(b"nonsense" * 1000)
-    with ScoreStore(path, tell=told.append) as store, ledger(store) as one:
+    with ScoreStore(path, warn=told.append) as store, ledger(store) as one:
         one.score(ROWS, model)
     with ScoreStore(path) as store, ledger(store) as other:
         other.score(ROWS, model)

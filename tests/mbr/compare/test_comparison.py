@@ -19,7 +19,6 @@ from mbr.compare.summary import summary
 from mbr.decide import Decision
 from mbr.evaluate.judges import JudgeSpec
 from tests.mbr.compare.made import Counting, Longer, Overlap, lists, references
-from tests.mbr.evaluate.conftest import counting  # noqa: F401
 
 pytestmark = pytest.mark.one_world
 

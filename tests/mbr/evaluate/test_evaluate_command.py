@@ -134,10 +134,10 @@ def test_systems_come_from_folders_jsonl_gzip_and_standard_input(warm: Run, tmp_
     assert list(scores) == ["poor", "best", "zipped", "new", "top"]
     assert scores["zipped"] == scores["new"]
     assert scores["top"] == 100
-    assert "refA holds a reference and is not taken as a system" in result.stderr
+    assert "refA holds a reference and is not judged as a system" in result.stderr
 
 
-def test_a_byte_order_mark_counts_as_for_sacrebleu_and_is_told(warm: Run, tmp_path: Path) -> None:
+def test_a_byte_order_mark_counts_as_for_sacrebleu_and_gives_a_warning(warm: Run, tmp_path: Path) -> None:
     """So do WMT23's published scores: one of its files begins with a mark."""
     from sacrebleu.metrics import CHRF
 
@@ -237,7 +237,7 @@ def test_a_judge_whose_model_is_missing_costs_only_its_own_column(warm: Run, tmp
         ),
         (["--systems", "bad.txt", "--references", "ref.txt"], 3, "bad.txt, line 2, byte 2: 0xff is not valid UTF-8"),
         (["--systems", "bad.jsonl", "--references", "ref.txt"], 3, "bad.jsonl, line 1: expected an object like"),
-        (["--systems", "void.txt", "--references", "void.txt"], 3, "no segment to judge"),
+        (["--systems", "void.txt", "--references", "void.txt"], 3, "no segments to judge"),
     ],
 )
 def test_a_wrong_request_ends_with_a_clear_word(
@@ -309,7 +309,7 @@ def test_words_are_not_counted_by_spaces_where_there_are_none(warm: Run, tmp_pat
     assert "warning: chrf++, ter: the references look Chinese, and words are counted by spaces here" in asked
 
 
-def test_few_draws_are_told(warm: Run) -> None:
+def test_few_draws_give_a_warning(warm: Run) -> None:
     words = ("mbr-evaluate", "--references", "ref.txt", "--systems", "good.txt", "--judge", "chrf", "--bootstrap")
     assert "few draws (--bootstrap 99): intervals mean little" in warm(*words, 99).stderr
     for draws in (0, 100):

@@ -69,9 +69,9 @@ def test_a_second_run_scores_nothing(tmp_path: Path, counting: type[Count]) -> N
 
 @pytest.mark.parametrize(("model", "code"), [("broken", 5), ("nan", 4)])
 def test_a_judge_that_fails_leaves_the_others_alone(model: str, code: int, counting: type[Count]) -> None:
-    told: list[str] = []
+    warnings: list[str] = []
     judges = [JudgeSpec("count", model, "bad"), *map(JudgeSpec, ("chrf", "count"))]
-    done = evaluate(SYSTEMS, judges, tell_failure=told.append, **GIVEN)
+    done = evaluate(SYSTEMS, judges, warn=warnings.append, **GIVEN)
     bad, chrf, count = done.judges
     assert bad.error is not None
     assert not bad.scores
@@ -79,15 +79,15 @@ def test_a_judge_that_fails_leaves_the_others_alone(model: str, code: int, count
     assert set(chrf.scores) == set(count.scores) == set(SYSTEMS)
     assert done.exit_code() == code
     assert done.ranking() == ["good", "middle", "poor"]
-    assert len(told) == 1
-    assert told[0].startswith("bad failed: ")
+    assert len(warnings) == 1
+    assert warnings[0].startswith("bad failed: ")
 
 
 def test_neural_judges_take_the_first_reference_and_say_so(counting: type[Count]) -> None:
-    told: list[str] = []
+    notes: list[str] = []
     given = GIVEN | {"references": [REFERENCES, SOURCES]}
-    done = evaluate(SYSTEMS, ["count", "chrf"], tell=told.append, **given)
-    assert told == ["count takes one reference: the first of 2 is used"]
+    done = evaluate(SYSTEMS, ["count", "chrf"], report=notes.append, **given)
+    assert notes == ["count takes one reference: the first of 2 is used"]
     assert done.judges[0].scores == evaluate(SYSTEMS, ["count"], **GIVEN).judges[0].scores
     assert "nrefs:2" in done.judges[1].identity
 

@@ -86,7 +86,7 @@ def test_a_constant_metric_brings_a_warning() -> None:
     scores = score_set()
     told = meta_evaluate([scores.with_metrics(Scores("flat", np.zeros_like(scores.gold)))])
     assert told.row("flat").constant
-    assert told.warnings == ("flat: all systems have the same scores, so that SPA means nothing",)
+    assert told.warnings == ("flat: all systems have the same scores, so that SPA is meaningless",)
 
 
 def test_segments_without_all_systems_are_told() -> None:
@@ -167,7 +167,7 @@ def test_people_are_compared_where_all_of_them_annotated() -> None:
     assert table.row("third").rank == 1
     with pytest.raises(UsageError, match="'mqm' is the gold"):
         human_parity(known, ["mqm"])
-    with pytest.raises(UsageError, match="nobody but the gold"):
+    with pytest.raises(UsageError, match="no human scores but the gold"):
         human_parity(scores, [])
     with pytest.raises(UsageError, match="no metric 'fourth'"):
         human_parity(known, ["fourth"])

@@ -220,8 +220,11 @@ def test_own_differences(tmp_path: Path) -> None:
         ("system\tsegment\tx\ty\ngood\t1\t1\t2\n", "which of the columns x, y is mine"),
         ("system\tsegment\tscore\ngood\t1\tinf\n", "score 'inf' is not finite"),
         ("system\tsegment\tscore\ngood\t1\t1e308\n", "score '1e308' is too large"),
-        ("system\tsegment\tscore\ngood\t1\t1\ngood\t1\t2\n", "line 3: a second row of what line 2 has"),
-        ("system\tsegment\tother\tscore\ngood\t1\tmid\t1\ngood\t1\tmid\t2\n", "a second row of what line 2 has"),
+        ("system\tsegment\tscore\ngood\t1\t1\ngood\t1\t2\n", "line 3: a second row for the same scores as line 2"),
+        (
+            "system\tsegment\tother\tscore\ngood\t1\tmid\t1\ngood\t1\tmid\t2\n",
+            "a second row for the same scores as line 2",
+        ),
         ("system\tsegment\tother\tx\ty\ngood\t1\tmid\t1\t1\n", "which of the columns x, y is mine"),
         ("system\tsegment\tscore\tscore\ngood\t1\t1\t2\n", "two columns are called 'score'"),
     ],

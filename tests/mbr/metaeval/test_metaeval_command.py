@@ -45,7 +45,7 @@ def test_a_transcript(folder: Path, warm: Run) -> None:
         "\n"
         "ranked by acc_eq*\n"
         "* compares with no reference\n"
-        "below the line: what knows nothing of translation; no metric should be near it\n"
+        "below the line: scores without knowledge of translation; every metric should be far above\n"
         "METAEVAL|task:agreement|set:wmt99|lp:en-de|human:mqm|ref:refA|systems:3|segments:3|seed:1|version:0.1.0\n"
     )
     told = result.stderr.splitlines()
@@ -238,7 +238,7 @@ def test_post_edits(folder: Path, warm: Run) -> None:
         ((*SET, "--table", "x.tsv"), 2, "not both"),
         (("--table", "none.tsv"), 2, "which column of the table is the gold?"),
         (("--table", "none.tsv", "--human", "x", "--test-set", "y"), 2, "--test-set goes with --data"),
-        (("parity", *SET), 2, "nobody but the gold"),
+        (("parity", *SET), 2, "no human scores but the gold"),
         (("parity", "--groups", "3", *SET), 2, "--groups goes with --ratings"),
         (("oracle",), 2, "which errors?"),
         (("anchors", *SET), 2, "no pairwise metric"),

@@ -316,5 +316,5 @@ def test_errors_are_ours(tmp_path: Path) -> None:
 def test_score_sets_without_texts_or_metrics() -> None:
     scores = score_set()
     assert ScoreSet(**{**vars(scores), "metrics": ()}).annotated == 12
-    with pytest.raises(UsageError, match="there is no metric"):
+    with pytest.raises(UsageError, match="no metric has scores of segments"):
         correlate(ScoreSet(**{**vars(scores), "metrics": ()}))
