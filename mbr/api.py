@@ -18,6 +18,7 @@ from mbr.decide import Decision, SelfRule, Weights
 from mbr.matrix import UtilityMatrix
 from mbr.opening import open_decoder
 from mbr.pipeline import OnError
+from mbr.prefilter import Prefilter
 from mbr.recipe import RUNTIME_OPTIONS, Changes, PrefilterSpec, Recipe, plan_for
 from mbr.strategies import Strategy
 from mbr.utilities import Utility
@@ -33,7 +34,7 @@ def decode(
     budget_total: int | None = None,
     add: Mapping[str, float] | None = None,
     add_model: Mapping[str, str] | None = None,
-    prefilter: str | None = None,
+    prefilter: str | Prefilter | None = None,
     weights: Weights | None = None,
     self_rule: SelfRule | None = None,
     seed: int | None = None,
@@ -52,7 +53,7 @@ def decode(
         budget_total: passes for all lists together, which are then all read first.
         add: terms with their weights: `{"logprob": 6, "chrf": 0.1}`; 0 takes one out.
         add_model: models of terms that need one.
-        prefilter: a first stage such as "chrf:30".
+        prefilter: a first stage such as "chrf:30", or a ready one.
         weights, self_rule: what candidates count as pseudo-references.
         on_error: a segment that cannot be decided: stop, skip, or fallback to its first candidate.
         options: of the utility, and how models run: `decode(lists, "pear", model="Prosho/pear", device="cuda")`.
@@ -75,7 +76,7 @@ def decode(
         term_options={name: {"model": model} for name, model in (add_model or {}).items()},
         weights=weights,
         self_rule=self_rule,
-        prefilter=None if prefilter is None else PrefilterSpec.parse(prefilter),
+        prefilter=PrefilterSpec.parse(prefilter) if isinstance(prefilter, str) else None,
         seed=seed,
         budget_total=budget_total,
     )
@@ -86,6 +87,7 @@ def decode(
         runtime=runtime,
         utility=ready,
         strategy=strategy if isinstance(strategy, Strategy) else None,
+        prefilter=prefilter if isinstance(prefilter, Prefilter) else None,
         on_error=on_error,
         keep_matrix=keep_matrix,
     )

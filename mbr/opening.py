@@ -21,7 +21,7 @@ from mbr.cache.scores import Memory
 from mbr.decide import Decision
 from mbr.pipeline import Decoder, OnError, WeightedTerm
 from mbr.prefilter import Prefilter, Scores, by_term
-from mbr.recipe.value import Options, PrefilterSpec, Recipe
+from mbr.recipe.value import Options, Recipe
 from mbr.strategies import Strategy
 from mbr.terms import TERMS, Term, get_term, term_options
 from mbr.terms.of_utility import OfUtility
@@ -78,6 +78,7 @@ def open_decoder(
     models: Models | None = None,
     utility: Utility | None = None,
     strategy: Strategy | None = None,
+    prefilter: Prefilter | None = None,
     memory_of: MemoryOf = lambda part: None,
     on_error: OnError = "stop",
     keep_matrix: bool = False,
@@ -88,7 +89,7 @@ def open_decoder(
     Args:
         runtime: how models run (`RUNTIME_OPTIONS`); goes to every model that takes it.
         models: loaded models to share; they stay open.
-        utility, strategy: objects to use in place of what the recipe names.
+        utility, strategy, prefilter: objects to use in place of what the recipe names.
         memory_of: what holds scores of earlier runs for a utility or term, if anything does.
         on_error: what a segment without a decision does: stop, skip, or fallback to the first candidate.
         keep_matrix: whether decisions keep their utility matrices.
@@ -111,7 +112,7 @@ def open_decoder(
             utility=ready,
             strategy=strategy or recipe.make_strategy(),
             terms=terms,
-            prefilter=_prefilter(recipe, recipe.prefilter, source, memory_of) if recipe.prefilter else None,
+            prefilter=prefilter or _prefilter(recipe, source, memory_of),
             on_error=on_error,
             keep_matrix=keep_matrix,
             memory=memory_of(ready),
@@ -122,18 +123,21 @@ def open_decoder(
         return decoder
 
 
-def _prefilter(recipe: Recipe, spec: PrefilterSpec, models: Models, memory_of: MemoryOf) -> Prefilter:
+def _prefilter(recipe: Recipe, models: Models, memory_of: MemoryOf) -> Prefilter | None:
     """The first stage; a utility chooses with its own strategy, by the rules of the decision that follows."""
+    spec = recipe.prefilter
+    if spec is None:
+        return None
     if spec.name not in UTILITIES:
         return by_term(str(spec), spec.keep, models.term(spec.name, spec.options), recipe.references)
     stage = Recipe(
         spec.name, spec.options, weights=recipe.weights, self_rule=recipe.self_rule, seed=recipe.seed
     ).complete()
     decoder = open_decoder(stage, models=models, memory_of=memory_of, on_error="skip")
-    return _by_decoder(str(spec), spec.keep, decoder)
+    return by_decoder(str(spec), spec.keep, decoder)
 
 
-def _by_decoder(name: str, keep: int, decoder: Decoder) -> Prefilter:
+def by_decoder(name: str, keep: int, decoder: Decoder) -> Prefilter:
     """Keep the best by the expected utilities of another decoder."""
     utility, strategy = decoder.utility, decoder.strategy
 

@@ -138,8 +138,10 @@ class Decoder(Closing):
         }
         first_stage = self.prefilter.settings if self.prefilter else {}
         utility = {**self.recipe.options, **self.utility.settings()}
-        fields = self.recipe.fields(utility, self.strategy, terms, first_stage)
-        return Signature({**fields, "nbest": "all" if nbest is None else nbest, "version": __version__})
+        fields = self.recipe.fields(utility, self.strategy, terms, first_stage, "all" if nbest is None else nbest)
+        if self.prefilter is not None:
+            fields["prefilter"] = self.prefilter.name
+        return Signature({**fields, "version": __version__})
 
     def windows(self, records: Iterable[Record]) -> Iterator[list[Decision]]:
         """Decisions in input order, a window at a time."""

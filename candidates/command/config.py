@@ -71,9 +71,25 @@ def finished_with(output: Path, options: argparse.Namespace, others: Sequence[Pa
     files = [output, *others]
     if was_interrupted(files) or not all(file.is_file() for file in (*files, path)):
         return None
-    saved = path.read_text(encoding="utf-8", errors="replace").partition(f"{RESOLVED}\n")[0]
+    saved = path.read_text(encoding="utf-8", errors="replace")
     match = re.fullmatch(r"# [^\n]*\n# (\d+) segments failed\n(.*)", saved, re.DOTALL)
-    return int(match[1]) if match and match[2].rstrip("\n") == _given(options).rstrip("\n") else None
+    return int(match[1]) if match and _same_options(match[2], options) else None
+
+
+def _same_options(saved: str, options: argparse.Namespace) -> bool:
+    """Whether these options are the saved ones, or those with what the run resolved, as --config gives them back."""
+    given, _, resolved = saved.partition(f"{RESOLVED}\n")
+    if given.rstrip("\n") == _given(options).rstrip("\n"):
+        return True
+    try:
+        whole = {**(yaml.safe_load(given) or {}), **(yaml.safe_load(resolved) or {})}
+        settings = {
+            key: json.loads(value) if isinstance(value, str) and isinstance(whole.get(key), dict) else value
+            for key, value in _settings(options).items()
+        }
+    except (yaml.YAMLError, ValueError, TypeError):
+        return False
+    return bool(resolved) and settings == whole
 
 
 def config_path(output: Path) -> Path:
@@ -81,12 +97,15 @@ def config_path(output: Path) -> Path:
 
 
 def _given(options: argparse.Namespace) -> str:
-    settings = {
+    return _yaml(_settings(options))
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    return {
         key.replace("_", "-"): value
         for key, value in sorted(vars(options).items())
         if key not in TRANSIENT and value is not None and value is not False
     }
-    return _yaml(settings)
 
 
 def _yaml(settings: Mapping[str, Any]) -> str:

@@ -57,7 +57,7 @@ class PrefilterSpec:
         """`chrf:30` -> the name and how many candidates to keep."""
         name, _, keep = text.rpartition(":")
         if not name or not keep.isdecimal() or int(keep) < 2:
-            raise UsageError(f"prefilter {text!r} is not NAME:K with K at least 2, such as chrf:30")
+            raise UsageError(f"prefilter {text!r}: expected NAME:K with K from 2 on, such as chrf:30")
         return cls(name, int(keep), dict(options or {}))
 
     def __str__(self) -> str:
@@ -154,7 +154,12 @@ class Recipe:
         return Signature(self.fields(self.options, self.make_strategy(), term_settings, first_stage))
 
     def fields(
-        self, utility: Options, strategy: Strategy, terms: Mapping[str, Options], prefilter: Options
+        self,
+        utility: Options,
+        strategy: Strategy,
+        terms: Mapping[str, Options],
+        prefilter: Options,
+        nbest: int | str | None = None,
     ) -> dict[str, object]:
         """The fields of a signature; the settings of the parts are as given here or as they were loaded."""
         added: dict[str, object] = {}
@@ -170,6 +175,7 @@ class Recipe:
             "strategy": strategy.name,
             **{key: None if value is None else _word(value) for key, value in strategy.settings.items()},
             "self": self.self_rule,
+            "nbest": nbest,
             "weights": self.weights,
             **added,
             "prefilter": None if self.prefilter is None else str(self.prefilter),

@@ -27,8 +27,8 @@ class LogProbability(Term):
     def _of(self, item: CandidateList) -> Values | MbrError:
         if item.logprobs is None or None in item.logprobs:
             return InputError(
-                f"segment {item.id!r}: the term logprob needs the log-probability of every candidate; give lists that "
-                "have them, or leave the term out (--add logprob=0)"
+                f"segment {item.id!r}: logprob needs the log-probability of every candidate; give lists that have "
+                "them, or do without it (--add logprob=0)"
             )
         words = np.array([word_count(text) + 2 for text in item.texts])
         return np.asarray(np.maximum(np.array(item.logprobs, np.float64), LOWEST) / words)

@@ -48,7 +48,7 @@ class Bleu(MatrixUtility):
             raise EnvironmentProblem(f"sacrebleu's tokenizer {tokenize!r} cannot be used here: {cause}") from exc
 
     def settings(self) -> dict[str, object]:
-        return {"tok": self._tokenize}
+        return {"tokenize": self._tokenize}
 
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         sequences = self._sequences(stacked(hypotheses, references))

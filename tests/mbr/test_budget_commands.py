@@ -87,7 +87,7 @@ def test_a_budget_for_all(warm: Run, lists: Path, pear: tuple[str, ...], tmp_pat
     assert "|budget-total:150|" in result.stderr
     small = warm(*pear, "--budget-total", "20", "-o", "small.txt")
     assert (small.returncode, small.stdout) == (2, "")
-    assert "too small: a first look at these 4 lists takes" in small.stderr
+    assert "too small: the first requests of these 4 lists take" in small.stderr
     assert not (tmp_path / "small.txt").exists()
 
 
@@ -109,12 +109,12 @@ def test_a_first_stage(warm: Run, lists: Path, pear: tuple[str, ...], tmp_path: 
 # What is wrong, the words, the exit code, what the message says.
 TROUBLE = [
     ("a model for no first stage", ("--prefilter-model", "x"), 2, "--prefilter-model goes with --prefilter"),
-    ("a model for logprob", ("--prefilter", "logprob:3", "--prefilter-model", "x"), 2, "takes no model"),
+    ("a model for logprob", ("--prefilter", "logprob:3", "--prefilter-model", "x"), 2, "has no option 'model'"),
     ("no number to keep", ("--prefilter", "chrf"), 2, "expected NAME:K"),
     ("one to keep", ("--prefilter", "chrf:1"), 2, "K from 2 on"),
     ("no name", ("--prefilter", ":30"), 2, "expected NAME:K"),
     ("an unknown first stage", ("--prefilter", "nosuch:30"), 2, "nosuch"),
-    ("a model chrf does not have", ("--prefilter", "chrf:3", "--prefilter-model", "x"), 2, "takes no model"),
+    ("a model chrf does not have", ("--prefilter", "chrf:3", "--prefilter-model", "x"), 2, "has no option 'model'"),
     ("a tolerance of 200 %", ("--strategy", "prune", "--tolerance", "2"), 2, "a share from 0 to below 1"),
     ("a tolerance for halving", ("--strategy", "halving", "--tolerance", "0.1"), 2, "'race' or 'prune'"),
     ("a tolerance for full", ("--tolerance", "0.1"), 2, "'race' or 'prune'"),
@@ -146,7 +146,7 @@ def test_lists_without_log_probabilities(warm: Run, tmp_path: Path) -> None:
     write_jsonl(tmp_path / "l.jsonl", records)
     stopped = warm(*CHRF, "--prefilter", "logprob:2")
     assert (stopped.returncode, stopped.stdout) == (3, "")
-    assert "segment 'a': --prefilter logprob needs a log-probability of every candidate" in stopped.stderr
+    assert "segment 'a': logprob needs the log-probability of every candidate" in stopped.stderr
     went_on = warm(*CHRF, "--prefilter", "logprob:2", "--on-error", "fallback")
     assert went_on.returncode == 1
     assert went_on.stdout.splitlines()[0] == "x y"

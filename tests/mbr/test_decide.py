@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from candidates import Candidate, CandidateList
 from candidates.common.errors import InputError
-from mbr.decide import expected_utility, list_weights, rank
+from mbr.decide import ReferenceWeights, expected_utility, rank
 
 
 def plain_expected(values: np.ndarray, entries: list[int], weights: list[float], self_rule: str) -> list[float]:
@@ -41,7 +41,7 @@ def test_exclude_divides_by_the_rest_and_include_by_all() -> None:
 
 def test_one_candidate_with_all_the_probability_leaves_the_others_comparable() -> None:
     item = CandidateList.of("s", [Candidate("a", -1.0), Candidate("b", -5000.0), Candidate("c", -5001.0)])
-    weights = list_weights(item, "logprob")
+    weights = ReferenceWeights("logprob").of(item)
     values = np.array([[0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], [-2.0, -1.0, 0.0]])
     expected = expected_utility(values, weights, np.ones(3))
     assert np.isfinite(expected).all()
@@ -50,14 +50,14 @@ def test_one_candidate_with_all_the_probability_leaves_the_others_comparable() -
 
 def test_kinds_of_weights() -> None:
     item = CandidateList.of("s", [Candidate("a", math.log(0.2), 3), Candidate("b", math.log(0.1))])
-    assert list_weights(item, "count").tolist() == [3, 1]
-    assert list_weights(item, "uniform").tolist() == [1, 1]
-    np.testing.assert_allclose(list_weights(item, "logprob"), [2 / 3, 1 / 3])
+    assert ReferenceWeights("count").of(item).tolist() == [3, 1]
+    assert ReferenceWeights("uniform").of(item).tolist() == [1, 1]
+    np.testing.assert_allclose(ReferenceWeights("logprob").of(item), [2 / 3, 1 / 3])
 
 
 def test_missing_logprobs_are_an_input_error_that_names_the_segment() -> None:
     with pytest.raises(InputError, match="segment 'x'.*no log-probability"):
-        list_weights(CandidateList.of("s", [Candidate("a", -1.0), Candidate("b")], id="x"), "logprob")
+        ReferenceWeights("logprob").of(CandidateList.of("s", [Candidate("a", -1.0), Candidate("b")], id="x"))
 
 
 def test_ties_go_to_the_earlier_candidate() -> None:

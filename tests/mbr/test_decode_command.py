@@ -78,7 +78,7 @@ def test_top_k_in_text_keeps_k_lines_a_source(run: Run, lists: Path) -> None:
 
 def test_tsv_has_a_header_and_ranks(run: Run, lists: Path) -> None:
     rows = [line.split("\t") for line in run("mbr-decode", *CHRF, "--format", "tsv").stdout.splitlines()]
-    assert rows[0] == ["id", "rank", "text", "expected_utility", "position", "flags"]
+    assert rows[0] == ["id", "rank", "text", "score", "expected_utility", "position", "flags"]
     assert [row[0] for row in rows[1:]] == ["a", "b", "3"]
 
 
@@ -169,7 +169,13 @@ def test_dry_run_counts_and_scores_next_to_nothing(run: Run, lists: Path, ours: 
 def test_list_utilities(run: Run) -> None:
     result = run("mbr-decode", "--list-utilities")
     assert result.returncode == 0
-    assert [line.split()[0] for line in result.stdout.splitlines()] == ["name", *utility_names(), "A:1+B:2"]
+    assert [line.split()[0] for line in result.stdout.splitlines()] == [
+        "name",
+        *utility_names(),
+        "logprob",
+        "reverse",
+        "length",
+    ]
 
 
 def test_underscores_are_accepted(run: Run, lists: Path) -> None:
@@ -256,7 +262,7 @@ TROUBLE: list[tuple[str, bytes | None, tuple[str, ...], int, str]] = [
         line('["a"]'),
         ("--utility", "pear", "--model", "OURS", "--batch-tokens", "0"),
         2,
-        "batch_tokens 0",
+        "--batch-tokens 0",
     ),
     (
         "dtype for ct2",
@@ -409,7 +415,7 @@ def test_a_fallback_stays_on_its_line(run: Run, tmp_path: Path) -> None:
     text = run("mbr-decode", *CHRF, "--on-error", "fallback")
     assert (text.returncode, text.stdout) == (1, "a b\tc\n")
     tsv = run("mbr-decode", *CHRF, "--on-error", "fallback", "--format", "tsv")
-    assert tsv.stdout.splitlines()[1] == "x y z\t1\ta b c\t\t0\tfallback,error"
+    assert tsv.stdout.splitlines()[1] == "x y z\t1\ta b c\t\t\t0\tfallback,error"
 
 
 def test_seed_zero_is_a_seed(run: Run, lists: Path, ours: Path, tmp_path: Path) -> None:

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 import mbr
 from candidates import BadRecord, Candidate, CandidateList
 from candidates.common.errors import InputError, ModelError, UsageError
-from mbr import Decoder, MatrixUtility, PairUtility, decode, get_utility, pipeline, rerank, utility_matrix
+from mbr import (
+    MatrixUtility,
+    PairUtility,
+    Recipe,
+    TermSpec,
+    decode,
+    get_utility,
+    open_decoder,
+    pipeline,
+    rerank,
+    utility_matrix,
+)
 from mbr.strategies import get_strategy
 
 
@@ -185,12 +196,12 @@ def test_a_score_that_is_not_a_number_never_enters_a_decision(on_error: Any, tex
 
 def test_bad_records_keep_their_place() -> None:
     records = [CandidateList.of("s", ["a", "b"]), BadRecord(7, InputError("broken"), "src")]
-    decoder = Decoder(get_utility("chrf"), get_strategy("full"), on_error="skip")
-    ((good, bad),) = decoder.windows(records)
+    with open_decoder(Recipe("chrf"), on_error="skip") as decoder:
+        ((good, bad),) = decoder.windows(records)
     assert (bad.id, bad.error, bad.text) == (7, "broken", "")
     assert good.error is None
     with pytest.raises(InputError, match="broken"):
-        list(Decoder(get_utility("chrf"), get_strategy("full")).windows(records))
+        list(open_decoder(Recipe("chrf")).windows(records))
 
 
 def test_a_utility_that_returns_too_few_scores_is_a_model_error() -> None:
@@ -252,11 +263,14 @@ def test_texts_too_long_for_the_model_are_flagged(ours: Path) -> None:
 
 
 def test_the_signature_holds_what_may_change_a_decision(ours: Path) -> None:
-    pear = Decoder(get_utility("pear", model=ours, device="cpu"), get_strategy("balanced"), seed=5)
-    text = str(pear.signature(nbest=100))
+    recipe = Recipe("pear", {"model": str(ours)}, strategy="balanced", seed=5)
+    with open_decoder(recipe, runtime={"device": "cpu"}) as decoder:
+        text = str(decoder.signature(nbest=100))
     assert text.startswith("MBR|utility:pear|model:pear@")
     assert "|dtype:float32|trunc:512|strategy:balanced|self:exclude|nbest:100|weights:count|seed:5|version:" in text
-    assert "seed" not in Decoder(get_utility("chrf"), get_strategy("full")).signature()
+    with open_decoder(Recipe("chrf", terms=(TermSpec("length", 0.5),))) as decoder:
+        assert "seed" not in decoder.signature()
+        assert "|add.length:0.5|" in str(decoder.signature())
 
 
 def test_the_package_is_its_public_names() -> None:
@@ -285,7 +299,8 @@ def test_one_text_is_not_a_sequence_of_candidates() -> None:
 def test_the_expected_number_of_passes_is_the_real_one() -> None:
     item = CandidateList.of("s", ["a", "b", "c", "a"])
     for utility in (Exact(), get_utility("chrf")):
-        decoder = Decoder(utility, get_strategy(utility.default_strategy))
+        strategy = utility.default_strategy
+        decoder = open_decoder(Recipe(utility.name, strategy=strategy), utility=utility)
         ((decision,),) = decoder.windows([item])
         assert decision.passes == decoder.passes(item)
 
@@ -295,27 +310,38 @@ WITH_LOGPROBS = CandidateList.of(
 )
 
 
-@pytest.mark.parametrize("strategy", ["full", "both", "half", "balanced", "halving"])
-def test_a_prior_adds_the_difference_of_log_probabilities_per_word(strategy: str) -> None:
+@pytest.mark.parametrize("strategy", ["full", "both", "half", "balanced", "halving", "race", "prune"])
+def test_terms_are_added_to_the_expected_utility_whatever_the_strategy(strategy: str) -> None:
     plain, informed = (
-        rerank("s", list(WITH_LOGPROBS.listed()), Exact(), strategy=strategy, prior=prior) for prior in (0.0, 3.0)
+        rerank("s", list(WITH_LOGPROBS.listed()), Exact(), strategy=strategy, add={"logprob": weight})
+        for weight in (0.0, 3.0)
     )
     words = np.array([2, 1, 3, 1]) + 2
-    own = 3.0 * np.array([0, -1, -2, -3]) / words
-    others = (own.sum() - own) / 3  # the mean of the other three, who are the references
-    np.testing.assert_allclose(informed.expected, plain.expected + own - others, atol=1e-5)
+    own = np.array([0, -1, -2, -3]) / words
+    np.testing.assert_allclose(informed.terms["logprob"], own, atol=1e-9)
+    np.testing.assert_allclose(informed.scores, plain.expected + 3.0 * own, atol=1e-5)
+    np.testing.assert_allclose(informed.expected, plain.expected, atol=1e-5)
 
 
-def test_a_large_prior_is_the_order_of_the_log_probabilities_per_word() -> None:
-    decision = rerank("s", list(WITH_LOGPROBS.listed()), Exact(), prior=1e4)
+def test_a_large_weight_gives_the_order_of_the_term() -> None:
+    decision = rerank("s", list(WITH_LOGPROBS.listed()), Exact(), add={"logprob": 1e4})
     assert decision.ranking == (0, 1, 2, 3)
 
 
-def test_a_prior_needs_log_probabilities_and_shows_in_the_signature() -> None:
-    with pytest.raises(InputError, match="log-probability of every candidate"):
-        rerank("s", ["a", "b"], Exact(), prior=1.0)
-    with pytest.raises(UsageError, match="prior"):
-        rerank("s", ["a", "b"], Exact(), prior=float("nan"))
-    strategy = get_strategy("balanced")
-    assert "prior:2.5" in str(Decoder(Exact(), strategy, prior=2.5).signature())
-    assert "prior" not in str(Decoder(Exact(), strategy).signature())
+def test_a_recipe_a_strategy_object_and_names_are_taken_alike() -> None:
+    texts = ["ab", "ac", "abc", "b"]
+    named = rerank("s", texts, "chrf", strategy="halving", budget=5, weights="uniform")
+    recipe = Recipe("chrf", strategy="halving", strategy_options={"budget": 5}, weights="uniform")
+    made = rerank("s", texts, "chrf", strategy=get_strategy("halving", budget=5), weights="uniform")
+    for other in (
+        rerank("s", texts, recipe),
+        made,
+        rerank("s", texts, get_utility("chrf"), strategy="halving", budget=5),
+    ):
+        assert other.ranking == named.ranking
+        assert other.passes == named.passes == 5
+    changed = rerank("s", texts, recipe, strategy="full", add={"length": 100.0})
+    assert changed.passes > named.passes
+    assert set(changed.terms) == {"length"}
+    with pytest.raises(UsageError, match="budget go with a strategy's name"):
+        rerank("s", texts, "chrf", strategy=get_strategy("full"), budget=5)

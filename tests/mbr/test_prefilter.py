@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 from benchmarks.support.replay import structured, truth
 from candidates import Candidate, CandidateList
 from candidates.common.errors import EnvironmentProblem, InputError, MbrError, UsageError
-from mbr import Decoder, decode, get_prefilter, get_utility, rerank
-from mbr.prefilter import Prefilter, parse_prefilter
-from mbr.strategies import get_strategy
+from mbr import Recipe, decode, open_decoder, rerank
+from mbr.opening import by_decoder
+from mbr.prefilter import Prefilter
+from mbr.recipe import PrefilterSpec
 from tests.mbr.made import Better, Similar, Tables
 
 pytestmark = pytest.mark.one_world
@@ -23,6 +25,11 @@ TEXTS = [" ".join(np.random.default_rng(k).choice(WORDS, 6)) for k in range(50)]
 
 def by_table(scores: np.ndarray, keep: int) -> Prefilter:
     return Prefilter("table", keep, lambda items: [scores[[int(text) for text in item.texts]] for item in items])
+
+
+def by_utility(utility: Any, keep: int) -> Prefilter:
+    recipe = Recipe(utility.name, strategy=utility.default_strategy)
+    return by_decoder(f"{utility.name}:{keep}", keep, open_decoder(recipe, utility=utility, on_error="skip"))
 
 
 def test_the_best_by_chrf_are_kept_and_one_of_them_is_chosen() -> None:
@@ -67,7 +74,7 @@ def test_log_probability_per_word_is_a_first_stage_too() -> None:
     lengths = [max(len(one.text.split()), len(one.text) / 6) + 2 for one in candidates]
     scores = np.array([-(k * 7 % 11) for k in range(11)]) / lengths
     assert sorted(decision.ranking) == sorted(np.argsort(-scores, kind="stable")[:4].tolist())
-    with pytest.raises(InputError, match="segment 0: --prefilter logprob needs a log-probability of every candidate"):
+    with pytest.raises(InputError, match="segment 0: logprob needs the log-probability of every candidate"):
         rerank("s", ["a", "b", "c"], Better(), strategy="full", prefilter="logprob:2")
 
 
@@ -87,7 +94,7 @@ def test_a_first_stage_that_returns_nan_fails_alone() -> None:
     values = structured(0, 10)
     first = Tables({"a": values, "b": np.full((10, 10), np.nan), "c": values})
     second = Tables(dict.fromkeys("abc", values))
-    prefilter = get_prefilter("tables:4", first)
+    prefilter = by_utility(first, 4)
     one, two, three = decode(second.lists(), second, prefilter=prefilter, on_error="fallback")
     assert (two.flags, two.text) == (("fallback",), "0")
     assert "segment 'b'" in (two.error or "")
@@ -99,9 +106,9 @@ def test_a_first_stage_that_returns_nan_fails_alone() -> None:
 @pytest.mark.parametrize("text", ["chrf", "chrf:1", ":30", "chrf:", "chrf:x", "chrf:-3", "chrf:3.5", "", ":", "chrf:0"])
 def test_what_is_no_prefilter_is_said(text: str) -> None:
     with pytest.raises(UsageError, match="expected NAME:K with K from 2 on"):
-        parse_prefilter(text)
+        PrefilterSpec.parse(text)
     with pytest.raises(UsageError, match="expected NAME:K"):
-        rerank("s", ["a", "b", "c"], "chrf", prefilter=text) if text else get_prefilter(text)
+        rerank("s", ["a", "b", "c"], "chrf", prefilter=text)
 
 
 def test_an_unknown_utility_is_said() -> None:
@@ -111,7 +118,7 @@ def test_an_unknown_utility_is_said() -> None:
 
 def test_any_utility_may_come_first() -> None:
     """One without antisymmetry and with a strategy of its own; and a plain function."""
-    similar = get_prefilter("similar:7", Similar())
+    similar = by_utility(Similar(), 7)
     exact = rerank("s", TEXTS, Similar())
     decision = rerank("s", TEXTS, Better(), strategy="balanced", prefilter=similar)
     assert sorted(decision.ranking) == sorted(exact.ranking[:7])
@@ -138,13 +145,14 @@ def test_hints_never_break_exactness() -> None:
 
 
 def test_it_is_counted_before_and_stands_in_the_signature() -> None:
-    decoder = Decoder(Better(), get_strategy("balanced"), prefilter=get_prefilter("chrf:30"))
+    recipe = Recipe("pear", strategy="balanced", prefilter=PrefilterSpec("chrf", 30))
+    decoder = open_decoder(recipe, utility=Better())
     item = CandidateList.of("s", TEXTS)
     assert decoder.passes(item) == 435
     assert decoder.passes(CandidateList.of("s", TEXTS[:9])) == 36
     assert "|prefilter:chrf:30|" in str(decoder.signature())
-    with_settings = Decoder(Better(), get_strategy("balanced"), prefilter=get_prefilter("bleu:9", get_utility("bleu")))
-    assert "|prefilter:bleu:9|prefilter-" in str(with_settings.signature())
+    with_settings = open_decoder(replace(recipe, prefilter=PrefilterSpec("bleu", 9)), utility=Better())
+    assert "|prefilter:bleu:9|prefilter.tokenize:13a|" in str(with_settings.signature())
 
 
 def test_it_goes_with_a_budget_for_all() -> None:

@@ -91,10 +91,10 @@ def test_nothing_is_lost_unasked(tmp_path: Path) -> None:
 PROGRAM = """
 import atexit, os, signal, sys
 import numpy as np
-import mbr.cli.decode.build as build
 from benchmarks.support.replay import structured
 from candidates.command.launch import start
 from mbr import PairUtility
+from mbr.utilities import UTILITIES
 
 class Judge(PairUtility):
     name, relation, default_strategy = "judge", "antisymmetric", "race"
@@ -106,9 +106,7 @@ class Judge(PairUtility):
         values = {source: structured(int(source), 40, rho=1) for source in {triple[0] for triple in triples}}
         return np.array([values[source][int(a), int(b)] for source, a, b in triples], np.float32)
 
-build.utility_class = lambda name: Judge
-build.get_utility = lambda name, **options: Judge()
-build.utility_options = lambda name: ()
+UTILITIES.built_in["judge"] = "__main__:Judge"
 atexit.register(lambda: print(Judge.asked, file=sys.stderr))
 start("mbr-decode")
 """

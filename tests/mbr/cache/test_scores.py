@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mbr import Decision, Decoder
+from mbr import Decision, Recipe, open_decoder
 from mbr.cache import scores as module
 from mbr.cache.scores import Ledger, ScoreStore
-from mbr.strategies import get_strategy
 from mbr.utilities import Utility
 from tests.mbr.compare.made import Counting, Longer, Overlap, lists
 
@@ -185,9 +184,10 @@ def test_decisions_are_those_without_a_memory(
     monkeypatch.setattr(kind, counter, 0)
     items = lists(6)
 
-    def decide(**more: Any) -> list[Decision]:
-        windows = Decoder(kind(), get_strategy(strategy), **more).windows(items)
-        return [decision for window in windows for decision in window]
+    def decide(memory: Any = None) -> list[Decision]:
+        recipe = Recipe(kind.name, strategy=strategy)
+        decoder = open_decoder(recipe, utility=kind(), memory_of=lambda part: memory)
+        return [decision for window in decoder.windows(items) for decision in window]
 
     plain = decide()
     count = getattr(kind, counter)
@@ -215,6 +215,7 @@ def test_aggregates_are_kept_by_their_weights(tmp_path: Path) -> None:
     with ScoreStore(tmp_path / "scores.sqlite") as store:
         for weights in ("count", "logprob", "count"):
             with ledger(store, Mean()) as one:
-                decoder = Decoder(Mean(), get_strategy("aggregate"), weights=weights, memory=one)
+                recipe = Recipe("mean", strategy="aggregate", weights=weights)  # type: ignore[arg-type]
+                decoder = open_decoder(recipe, utility=Mean(), memory_of=lambda part, one=one: one)  # type: ignore[misc]
                 assert len(list(decoder.windows(items))) == 1
     assert len(calls) == 6

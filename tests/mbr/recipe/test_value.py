@@ -137,7 +137,7 @@ def test_a_recipe_that_makes_no_sense_cannot_be_made(values: dict[str, Any], com
         ("utillity: chrf", "'utillity' is unknown"),
         ("terms: [logprob]", "terms is"),
         ("terms: {logprob: much}", "could not convert"),
-        ("prefilter: chrf", "not NAME:K"),
+        ("prefilter: chrf", "expected NAME:K"),
         ("weights: most", "weights 'most' is unknown"),
         ("seed: x", "invalid literal"),
         ("- chrf", "not a recipe"),

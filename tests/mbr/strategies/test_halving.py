@@ -15,7 +15,7 @@ from benchmarks.support.peer_strategies import random_anchors
 from benchmarks.support.replay import regret, replay, segment_of, structured, truth
 from candidates import Candidate, CandidateList
 from candidates.common.errors import UsageError
-from mbr import Decision, Decoder, decode, pipeline, read_matrices, rerank
+from mbr import Decision, Recipe, decode, open_decoder, pipeline, read_matrices, rerank
 from mbr.strategies import Outcome, Segment, get_strategy
 from mbr.strategies.elimination import counted_weights
 from mbr.strategies.halving import fair_share
@@ -262,7 +262,8 @@ def test_the_number_of_passes_is_known_before() -> None:
     for utility in (Better(), Similar()):
         for texts in (TEXTS, [*TEXTS[:9], *TEXTS[:3]]):
             for self_rule in ("exclude", "include"):
-                decoder = Decoder(utility, get_strategy("halving", budget=100), self_rule=self_rule)  # type: ignore[arg-type]
+                recipe = Recipe(utility.name, strategy="halving", strategy_options={"budget": 100}, self_rule=self_rule)  # type: ignore[arg-type]
+                decoder = open_decoder(recipe, utility=utility)
                 ((decision,),) = decoder.windows([CandidateList.of("s", texts)])
                 assert decision.passes == decoder.passes(decision.candidates)  # type: ignore[arg-type]
 

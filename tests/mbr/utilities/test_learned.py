@@ -1,4 +1,4 @@
-"""Learned metrics as utilities: their matrices, shortcuts, reranking, first stages, ensembles."""
+"""Learned metrics as utilities and terms: their matrices, shortcuts, reranking, first stages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mbr.utilities.ensemble import Ensemble, parse_ensemble
 
 from candidates import CandidateList
 from candidates.common.errors import EnvironmentProblem, InputError, ModelError, UsageError
-from mbr import decode, get_utility, rerank, utility_matrix
+from mbr import Recipe, TermSpec, decode, get_utility, open_decoder, rerank, utility_matrix
 from mbr.metrics import get_metric
-from mbr.utilities import utility_families
 from tests.conftest import Run, write_jsonl
-from tests.mbr.made import number
 
 SOURCE = "Tom told me that he wanted to meet my parents."
 TEXTS = [
@@ -114,29 +111,28 @@ def test_metrics_without_reference_rerank_with_one_pass_a_candidate(name: str, t
             rerank(SOURCE, TEXTS, utility, strategy="full")
 
 
-def test_a_prior_counts_when_candidates_are_rated(tiny_metrics: dict[str, Path]) -> None:
+def test_terms_count_when_candidates_are_rated(tiny_metrics: dict[str, Path]) -> None:
     logprobs = [-1.0, -2.0, -3.0, -40.0, -5.0]
     listed = CandidateList(0, SOURCE, tuple(TEXTS), (1,) * 5, tuple((place,) for place in range(5)), tuple(logprobs))
     with opened("cometkiwi", tiny_metrics) as utility:
-        plain, (with_prior,) = rerank(SOURCE, TEXTS, utility), decode([listed], utility, prior=2.0)
+        plain, (informed,) = rerank(SOURCE, TEXTS, utility), decode([listed], utility, add={"logprob": 2.0})
     words = np.array([max(len(text.split()), len(text) / 6) + 2 for text in TEXTS])
-    prior = 2.0 * np.array(logprobs) / words
-    others = (prior.sum() - prior) / (len(prior) - 1)
-    np.testing.assert_allclose(with_prior.expected, plain.expected + prior - others, atol=1e-5)
+    np.testing.assert_allclose(informed.scores, plain.expected + 2.0 * np.array(logprobs) / words, atol=1e-5)
+    assert informed.passes == plain.passes == len(TEXTS)
 
 
 @pytest.mark.parametrize("logprobs", [(-1.0, -1.5, -2.0, -2.5, -3.0), (-1.0, -20.0, -21.0, -22.0, -600.0)])
-@pytest.mark.parametrize("prior", [0.0, 0.3])
-def test_aggregate_of_embeddings_is_exact_also_with_a_prior_and_unequal_weights(
-    logprobs: tuple[float, ...], prior: float
+@pytest.mark.parametrize("weight", [0.0, 0.3])
+def test_aggregate_of_embeddings_is_exact_also_with_terms_and_unequal_weights(
+    logprobs: tuple[float, ...], weight: float
 ) -> None:
     listed = CandidateList(0, SOURCE, tuple(TEXTS), (1,) * 5, tuple((place,) for place in range(5)), logprobs)
     with get_utility("embedding") as utility:
         exact, linear = (
-            next(decode([listed], utility, strategy=name, weights="logprob", prior=prior))
+            next(decode([listed], utility, strategy=name, weights="logprob", add={"logprob": weight}))
             for name in ("full", "aggregate")
         )
-    np.testing.assert_allclose(linear.expected, exact.expected, atol=1e-4)
+    np.testing.assert_allclose(linear.scores, exact.scores, atol=1e-4)
 
 
 def test_aggregate_of_comet_with_nearly_all_weight_on_one_text(tiny_metrics: dict[str, Path]) -> None:
@@ -158,7 +154,7 @@ def test_aggregate_keeps_no_matrix(tmp_path: Path, warm: Run) -> None:
         utility_matrix(SOURCE, TEXTS, "chrf", strategy="aggregate")
     write_jsonl(tmp_path / "l.jsonl", [{"id": 1, "source": SOURCE, "candidates": TEXTS}])
     words = ("--utility", "chrf", "--strategy", "aggregate", "--candidates", "l.jsonl", "--matrix", "m.npz")
-    assert "strategy aggregate makes no matrix" in warm("mbr-decode", *words).stderr
+    assert "strategy 'aggregate' makes no matrix" in warm("mbr-decode", *words).stderr
 
 
 def test_a_dry_run_of_lists_with_one_candidate_each(tmp_path: Path, warm: Run) -> None:
@@ -234,20 +230,21 @@ def test_the_command_filters_first_in_either_spelling(tiny_metrics: dict[str, Pa
         (["--keep", "3"], "--filter and --keep go together"),
         (["--filter", "chrf", "--keep", "1"], "expected NAME:K with K from 2 on"),
         (["--filter", "chrf", "--keep", "3", "--prefilter", "chrf:3"], "say the same; give one of them"),
-        (["--utility", "chrf:1+ter:x"], "'x' is no weight"),
-        (["--utility", "chrf+chrf"], "names a utility twice"),
-        (["--utility", "chrf+rouge"], "utility 'rouge' is unknown"),
-        (["--utility", "chrf:1+ter:-1"], "must be a positive number"),
-        (["--utility", "chrf+ter", "--model", "x"], "an ensemble has no model of its own"),
-        (["--utility", "chrf+ter", "--member-model", "comet=x"], "'comet' is no member of --utility chrf"),
-        (["--utility", "chrf", "--member-model", "chrf=x"], "'chrf' is no member of --utility chrf"),
-        (["--utility", "chrf+ter", "--member-model", "chrf"], "expected NAME=MODEL"),
-        (["--utility", "chrf+ter", "--member-model", "chrf=x"], "which is no member of chrf\\+ter that takes one"),
-        (["--utility", "chrf+ter", "--dtype", "bf16"], "has no option 'dtype'"),
-        (["--utility", "chrf+"], "a name is missing"),
-        (["--utility", "chrf+comet", "--member-model", "comet=a", "--member-model", "comet=b"], "names a member twice"),
-        (["--utility", "chrf+ter", "--add-resume", "x"], "--add-resume goes with one utility"),
-        (["--utility", "chrf+ter", "--strategy", "aggregate"], "cannot aggregate its pseudo-references"),
+        (["--utility", "rouge"], "utility 'rouge' is unknown"),
+        (["--add", "chrf"], "expected NAME=WEIGHT"),
+        (["--add", "rouge=1"], "term 'rouge' is unknown"),
+        (["--add", "none=1"], "term 'none' is unknown"),
+        (["--add", "chrf=x"], "'x' is not a number"),
+        (["--add", "chrf=1", "--add", "chrf=2"], "names 'chrf' twice"),
+        (["--add", "chrf=1,model=x"], "term 'chrf' has no option 'model'"),
+        (["--add-model", "comet=x"], "term 'comet', which is not added"),
+        (["--add", "comet=1", "--add-model", "comet"], "expected NAME=MODEL"),
+        (["--add", "reverse=1"], "needs a translation model of the other direction"),
+        (["--dtype", "bf16"], "utility 'chrf' has no option 'dtype'"),
+        (["--option", "colour"], "not a KEY=VALUE"),
+        (["--option", "colour=red"], "utility 'chrf' has no option 'colour'"),
+        (["--recipe", "nothing"], "recipe 'nothing' is unknown"),
+        (["--utility", "ter", "--strategy", "aggregate"], "cannot aggregate its pseudo-references"),
     ],
 )
 def test_options_that_do_not_go_together(words: list[str], message: str, tmp_path: Path, warm: Run) -> None:
@@ -257,135 +254,72 @@ def test_options_that_do_not_go_together(words: list[str], message: str, tmp_pat
     assert message.replace("\\", "") in result.stderr
 
 
-# --- ensembles
+# --- terms
 
 
-def spread(values: Any) -> float:
-    return float(np.asarray(values, np.float64).mean(axis=1).std())
+@pytest.mark.parametrize("name", ["comet", "bleurt", "cometkiwi"])
+def test_a_learned_metric_is_a_term(name: str, tiny_metrics: dict[str, Path]) -> None:
+    model = {name: str(tiny_metrics[name])}
+    decision = rerank(SOURCE, TEXTS, "chrf", add={name: 30.0}, add_model=model, device="cpu")
+    plain = rerank(SOURCE, TEXTS, "chrf")
+    with opened(name, tiny_metrics) as utility:
+        alone = rerank(SOURCE, TEXTS, utility)
+    np.testing.assert_allclose(decision.terms[name], alone.expected, atol=1e-4)
+    np.testing.assert_allclose(decision.scores, plain.expected + 30.0 * alone.expected, atol=1e-2)
 
 
-def test_an_ensemble_is_the_weighted_sum_of_standardised_matrices(tiny_metrics: dict[str, Path]) -> None:
-    parts = {"chrf": {}, "comet": {"model": tiny_metrics["comet"]}, "bleurt": {"model": tiny_metrics["bleurt"]}}
-    with (
-        opened("cometkiwi", tiny_metrics) as kiwi,
-        get_utility(
-            "chrf:1+comet:2+bleurt+cometkiwi:0.5",
-            models={name: tiny_metrics[name] for name in ("comet", "bleurt", "cometkiwi")},
-        ) as utility,
-    ):
-        found = utility_matrix(SOURCE, TEXTS, utility, self_rule="include")
-        ratings = kiwi.score_each([(SOURCE, text) for text in TEXTS])
-    expected = 0.5 * np.repeat(ratings[:, None], len(TEXTS), axis=1) / np.std(ratings)
-    for (name, options), weight in zip(parts.items(), (1, 2, 1), strict=True):
-        with get_utility(name, **options) as member:  # type: ignore[arg-type]
-            values = utility_matrix(SOURCE, TEXTS, member, self_rule="include").values
-        expected += weight * values / spread(values)
-    np.testing.assert_allclose(found.values, expected, rtol=1e-4)
-    assert found.utility == "chrf+comet+bleurt+cometkiwi"
-    settings = utility.settings()
-    assert settings["ensemble"] == "1+2+1+0.5"
-    assert str(settings["comet-model"]).startswith("comet@")
-
-
-def test_scale_and_shift_of_a_member_change_nothing() -> None:
-    from mbr import MatrixUtility
-
-    class Numbers(MatrixUtility):
-        def __init__(self, name: str, scale: float, shift: float) -> None:
-            self.name, self._scale, self._shift = name, scale, shift
-
-        def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> Any:
-            pairs = [[number(self.name[0] + h + r) for r in references] for h in hypotheses]
-            return self._scale * np.array(pairs) + self._shift
-
-    plain = Ensemble({Numbers("a", 1, 0): 1.0, Numbers("b", 1, 0): 1.0})
-    other = Ensemble({Numbers("a", 50, 7): 1.0, Numbers("b", 0.01, -3): 1.0})
-    constant = Ensemble({Numbers("a", 1, 0): 1.0, Numbers("b", 0, 5): 1.0})
-    first = rerank(SOURCE, TEXTS, plain)
-    assert rerank(SOURCE, TEXTS, other).ranking == first.ranking
-    alone = rerank(SOURCE, TEXTS, Numbers("a", 1, 0))
-    assert rerank(SOURCE, TEXTS, constant).ranking == alone.ranking  # who sees no difference has no say
-
-
-def test_antisymmetric_members_make_an_antisymmetric_ensemble(ours: Path, tiny_metrics: dict[str, Path]) -> None:
-    with get_utility("pear", model=ours, device="cpu") as pear:
-        both = Ensemble({pear: 1.0, get_utility("pear", model=ours, device="cpu"): 1.0})
-        assert both.relation == "antisymmetric"
-        assert rerank(SOURCE, TEXTS, both, strategy="half").text == rerank(SOURCE, TEXTS, pear, strategy="half").text
-        mixed = Ensemble({pear: 1.0, get_utility("chrf"): 1.0})
-        assert mixed.relation == "none"
-        with pytest.raises(UsageError, match="needs an antisymmetric utility"):
-            rerank(SOURCE, TEXTS, mixed, strategy="half")
-
-
-def test_names_of_ensembles() -> None:
-    assert parse_ensemble("chrf") == {"chrf": 1}
-    assert parse_ensemble("chrf++") == {"chrf++": 1}
-    assert parse_ensemble("chrf++:2+chrf+pear:0.5") == {"chrf++": 2, "chrf": 1, "pear": 0.5}
-    assert utility_families("chrf++") == {"lexical"}
-    assert utility_families("chrf+comet") == {"lexical", "comet"}
-    assert utility_families("chrf+resume") == {"lexical", "pear"}
-    with pytest.raises(UsageError, match="two utilities or more"):
-        Ensemble({get_utility("chrf"): 1.0})
-
-
-def test_a_member_that_gives_no_number_is_an_error() -> None:
-    from mbr import MatrixUtility
-
-    class Nothing(MatrixUtility):
-        name = "nothing"
-
-        def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> Any:
-            return np.full((len(hypotheses), len(references)), np.nan)
-
-    with pytest.raises(ModelError, match="the utility returned nan for candidates 1 and 1"):
-        rerank(SOURCE, TEXTS, Ensemble({Nothing(): 1.0, get_utility("chrf"): 1.0}))
-
-
-def test_a_list_that_a_member_cannot_score_falls_back_alone() -> None:
-    from mbr import MatrixUtility
-
-    class Sometimes(MatrixUtility):
-        name = "sometimes"
-
-        def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> Any:
-            bad = np.nan if source == "bad" else 0.0
-            return np.array([[number(h + r) + bad for r in references] for h in hypotheses])
-
-    utility = Ensemble({Sometimes(): 1.0, get_utility("chrf"): 1.0})
-    first, second = decode([("bad", TEXTS), (SOURCE, TEXTS)], utility, on_error="fallback")
-    assert (first.flags, second.error) == (("fallback",), None)
-
-
-def test_members_of_one_name_are_told_apart(tiny_metrics: dict[str, Path]) -> None:
-    with opened("comet", tiny_metrics) as one, opened("comet", tiny_metrics) as other:
-        settings = Ensemble({one: 1.0, other: 1.0}).settings()
-        assert {"comet-model", "comet2-model"} <= settings.keys()
+def test_a_model_that_is_utility_and_term_is_loaded_once(tiny_metrics: dict[str, Path]) -> None:
+    options = {"model": str(tiny_metrics["comet"])}
+    recipe = Recipe("comet", options, terms=(TermSpec("comet", 1.0, options),))
+    with open_decoder(recipe, runtime={"device": "cpu"}) as decoder:
+        assert decoder.terms[0].term.utility is decoder.utility  # type: ignore[attr-defined]
+        ((decision,),) = decoder.windows([CandidateList.of(SOURCE, TEXTS)])
+    np.testing.assert_allclose(decision.scores, 2 * decision.expected, atol=1e-5)
 
 
 @pytest.mark.one_world
-def test_what_speaks_of_one_checkpoint_is_refused_for_several(tiny_metrics: dict[str, Path]) -> None:
-    with pytest.raises(UsageError, match="no option 'encoder'"):
-        get_utility("comet+bleurt", models=tiny_metrics, encoder="x")
+def test_an_encoder_that_is_another_metrics_is_refused(tiny_metrics: dict[str, Path]) -> None:
     with pytest.raises(ModelError, match="not that of BLEURT"):
         get_utility("bleurt", model=tiny_metrics["bleurt"], encoder=tiny_metrics["comet"] / "encoder")
 
 
-def test_the_command_decodes_with_an_ensemble(tiny_metrics: dict[str, Path], tmp_path: Path, warm: Run) -> None:
+def test_the_command_decodes_with_terms_and_saves_the_recipe(
+    tiny_metrics: dict[str, Path], tmp_path: Path, warm: Run
+) -> None:
     write_jsonl(tmp_path / "l.jsonl", [{"id": 1, "source": SOURCE, "candidates": TEXTS}])
     model = f"comet={tiny_metrics['comet']}"
-    words = ("--utility", "chrf:1+comet:2", "--member-model", model, "--candidates", "l.jsonl", "--device", "cpu")
+    words = (
+        "--utility",
+        "chrf",
+        "--add",
+        "comet=40",
+        "--add-model",
+        model,
+        "--candidates",
+        "l.jsonl",
+        "--device",
+        "cpu",
+    )
     result = warm("mbr-decode", *words)
     assert result.returncode == 0, result.stderr
-    with get_utility("chrf:1+comet:2", models={"comet": tiny_metrics["comet"]}, device="cpu") as utility:
-        assert result.stdout == rerank(SOURCE, TEXTS, utility).text + "\n"
-    assert "MBR|utility:chrf+comet|ensemble:1+2|comet-model:comet@" in result.stderr
+    added = {"add": {"comet": 40.0}, "add_model": {"comet": str(tiny_metrics["comet"])}}
+    assert result.stdout == rerank(SOURCE, TEXTS, "chrf", **added, device="cpu").text + "\n"
+    assert "MBR|utility:chrf|strategy:full|" in result.stderr
+    assert "|add.comet:40.0|add.comet.model:comet@" in result.stderr
     dry = warm("mbr-decode", *words, "--dry-run")
     assert "pairs       25 (about" in dry.stdout
     assert warm("mbr-decode", *words, "-o", "one.txt").returncode == 0
     again = warm("mbr-decode", "--config", "one.txt.run.yaml", "-o", "two.txt")
     assert again.returncode == 0, again.stderr
-    assert (tmp_path / "two.txt").read_text() == (tmp_path / "one.txt").read_text() == result.stdout
+    printed = warm("mbr-decode", *words, "--print-recipe")
+    (tmp_path / "recipe.yaml").write_text(printed.stdout)
+    third = warm(
+        "mbr-decode", "--recipe", "recipe.yaml", "--candidates", "l.jsonl", "--device", "cpu", "-o", "three.txt"
+    )
+    assert third.returncode == 0, third.stderr
+    assert {(tmp_path / name).read_text() for name in ("one.txt", "two.txt", "three.txt")} == {result.stdout}
+    signatures = {text.stderr.splitlines()[-1] for text in (result, again, third)}
+    assert len(signatures) == 1
 
 
 # --- embeddings
@@ -474,6 +408,6 @@ def test_a_model_that_is_not_there_is_told_in_a_sentence(name: str, repository: 
     assert "download it once online (hf download), or give the path of a local folder" in result.stderr
 
 
-def test_lists_without_log_probabilities_have_no_prior(tiny_metrics: dict[str, Path]) -> None:
+def test_lists_without_log_probabilities_do_not_go_with_logprob(tiny_metrics: dict[str, Path]) -> None:
     with opened("cometkiwi", tiny_metrics) as utility, pytest.raises(InputError, match="needs the log-probability"):
-        rerank(SOURCE, TEXTS, utility, prior=1.0)
+        rerank(SOURCE, TEXTS, utility, add={"logprob": 1.0})
