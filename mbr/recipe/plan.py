@@ -6,7 +6,7 @@ ships with it, whether they were made a second or a year ago; other lists get th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
@@ -110,6 +110,19 @@ def looked_at(records: Iterable[Record]) -> tuple[CandidateList | None, Iterator
     stream = iter(records)
     start = list(islice(stream, 1))
     return next((record for record in start if isinstance(record, CandidateList)), None), chain(start, stream)
+
+
+def of_one_origin(records: Iterable[Record], origin: Origin | None, warn: Callable[[str], None]) -> Iterator[Record]:
+    """The records; the first list of another origin than that of the recipe is pointed out."""
+    warned = False
+    for record in records:
+        if not warned and isinstance(record, CandidateList) and record.origin != origin:
+            warned = True
+            warn(
+                f"segment {record.id!r} comes from another translation model or method than the first list, by which "
+                "the recipe was chosen; decode them apart, or name a recipe for all (--recipe)"
+            )
+        yield record
 
 
 def _default(changes: Changes, origin: Origin | None, first: CandidateList | None, shipped: bool) -> Recipe:

@@ -50,7 +50,7 @@ def test_race_is_the_default_and_tells_how_sure_it_is(
         r"estimated regret \d+\.\d\d %, above 5 % in \d of 4 segments; \d+\.\d contenders left; rho \d+\.\d\d; tau \d"
     )
     assert re.search(told, result.stderr)
-    assert re.search(r"5 segments, \d+ pairs scored \(\d+\.\d a candidate\) in ", result.stderr)
+    assert re.search(r"5 segments, \d+ pairs scored \(\d+\.\d per candidate\) in ", result.stderr)
     records = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [record["unique"] for record in records] == [30, 2, 1, 3, 30]
     for record in records:

@@ -39,7 +39,7 @@ def command(argv: Sequence[str] | None = None) -> int:
             return code
     with ExitStack() as stack:
         generator = stack.enter_context(generator_of(options)) if options.candidates is None else None
-        recipe, records = _recipe_and_records(options, generator)
+        recipe, records = _recipe_and_records(options, generator, console)
         if options.print_recipe:
             return _print_recipe(recipe)
         return _run(options, recipe, records, generator, stack, console)
@@ -56,15 +56,18 @@ def _planned(options: argparse.Namespace, origin: Any, first: Any = None) -> Rec
 
 
 def _recipe_and_records(
-    options: argparse.Namespace, generator: Generator | None
+    options: argparse.Namespace, generator: Generator | None, console: Console
 ) -> tuple[Recipe, Iterator[Any] | None]:
     """The recipe that fits the lists, by the generator that will make them or by the first of the file."""
-    from mbr.recipe.plan import looked_at
+    from mbr.recipe.plan import looked_at, of_one_origin
 
     if generator is not None:
         return _planned(options, generator.origin), None
     first, records = looked_at(_read(options))
-    return _planned(options, first.origin if first else None, first), records
+    origin = first.origin if first else None
+    if options.recipe is None:
+        records = of_one_origin(records, origin, console.warn)
+    return _planned(options, origin, first), records
 
 
 def _run(

@@ -1,4 +1,4 @@
-"""The sum of a run: what its decisions cost, how sure they are and what befell them, told at the end."""
+"""The summary of a run: what its decisions cost, how sure they are, which flags they have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from candidates.command.console import Console
 from mbr.decide import Decision
 from mbr.signature import Signature
 
-MUCH = 0.05  # a regret that is worth a count of its own
+LARGE_REGRET = 0.05  # counted apart
 
 
 class Tally:
@@ -42,7 +42,7 @@ class Tally:
 
     def report(self, console: Console, signature: Signature) -> None:
         seconds = time.monotonic() - self._began
-        each = f" ({self.passes / self._candidates:.1f} a candidate)" if self._candidates else ""
+        each = f" ({self.passes / self._candidates:.1f} per candidate)" if self._candidates else ""
         flags = "".join(f", {count} {flag}" for flag, count in sorted(self.flags.items()))
         failed = f", {self.failed} failed" if self.failed else ""
         console.info(
@@ -64,7 +64,7 @@ class Tally:
         known: dict[str, float] = {}
         words = []
         if regrets := self._numbers["estimated_regret"]:
-            above = sum(regret > MUCH for regret in regrets)
+            above = sum(regret > LARGE_REGRET for regret in regrets)
             known |= {"estimated_regret": fmean(regrets), "above_5_percent": above / len(regrets)}
             words.append(
                 f"estimated regret {100 * fmean(regrets):.2f} %, above 5 % in {above} of {len(regrets)} segments"
