@@ -10,10 +10,11 @@ and `mbr` take the plain one. Nothing heavy is imported before `load`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, Unpack
 
 from candidates.common.closing import Closing
 from candidates.common.errors import ModelError
+from pear.runtime.options import ScorerOptions
 
 if TYPE_CHECKING:
     from pear.engine import Engine
@@ -31,33 +32,19 @@ class Scorer(Closing):
         self.precision = precision
 
     @classmethod
-    def load(
-        cls,
-        model: str | Path,
-        *,
-        revision: str | None = None,
-        encoder: str | Path | None = None,
-        cache_dir: str | Path | None = None,
-        offline: bool = False,
-        device: str = "auto",
-        dtype: str = "float32",
-        backend: str = "torch",
-        compute_type: str | None = None,
-        batch_tokens: int | None = None,
-        threads: int = 0,
-    ) -> Self:
+    def load(cls, model: str | Path, **options: Unpack[ScorerOptions]) -> Self:
         """Load a checkpoint: a folder, a `.ckpt` file or a hub name. Options as in `pear.checkpoint`, `pear.engine`."""
         from pear.checkpoint import load_checkpoint
         from pear.engine import Engine
         from pear.runtime.devices import limit_threads
 
-        limit_threads(threads)  # while the weights are read, too
+        limit_threads(options.get("threads", 0))  # while the weights are read, too
         checkpoint = load_checkpoint(
             model,
-            revision=revision,
-            encoder=encoder,
-            cache_dir=cache_dir,
-            local_files_only=offline,
+            revision=options.get("revision"),
+            encoder=options.get("encoder"),
+            cache_dir=options.get("cache_dir"),
+            local_files_only=options.get("offline", False),
             kind=None,
         )
         if checkpoint.network.kind not in cls.kinds:
@@ -65,15 +52,17 @@ class Scorer(Closing):
                 f"{model} is a model of kind {checkpoint.network.kind}; expected {' or '.join(cls.kinds)}, which score "
                 "other texts in another way"
             )
+        dtype, backend = options.get("dtype", "float32"), options.get("backend", "torch")
+        compute_type = options.get("compute_type")
         engine = Engine(
             checkpoint.network,
             checkpoint.tokenizer,
-            device=device,
+            device=options.get("device", "auto"),
             dtype=dtype,
             backend=backend,
             compute_type=compute_type,
-            batch_tokens=batch_tokens,
-            threads=threads,
+            batch_tokens=options.get("batch_tokens"),
+            threads=options.get("threads", 0),
         )
         return cls(engine, checkpoint.name, f"ct2-{compute_type or 'int8'}" if backend == "ct2" else dtype)
 

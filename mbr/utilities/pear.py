@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.errors import ModelError
 from mbr.utilities.base import PairUtility, Triple
+from pear.runtime.options import ScorerOptions
 from pear.scorer import Scorer
 from pear.shipped import DEFAULT, NOTE, fits, shipped_default, shipped_models
 
@@ -33,35 +34,12 @@ class Pear(PairUtility):
     traits = ("referenceless",)
     family = "pear"
 
-    def __init__(
-        self,
-        *,
-        model: str | Path | None = None,
-        revision: str | None = None,
-        encoder: str | Path | None = None,
-        cache_dir: str | Path | None = None,
-        offline: bool = False,
-        device: str = "auto",
-        dtype: str = "float32",
-        backend: str = "torch",
-        compute_type: str | None = None,
-        batch_tokens: int | None = None,
-        threads: int = 0,
-    ) -> None:
-        self._unchecked = model is None and revision is None and encoder is None
+    def __init__(self, *, model: str | Path | None = None, **options: Unpack[ScorerOptions]) -> None:
+        self._unchecked = model is None and not any(options.get(name) for name in ("revision", "encoder"))
         self._shipped = self._unchecked or str(model) in shipped_models()
         self._scorer = Scorer.load(
             model or (shipped_default() if self._unchecked else "pear"),
-            revision=revision,
-            encoder=encoder,
-            cache_dir=cache_dir,
-            offline=offline,
-            device=device,
-            dtype=dtype,
-            backend=backend,
-            compute_type=compute_type,
-            batch_tokens=batch_tokens,
-            threads=threads,
+            **options,
         )
         self.engine = self._scorer.engine
         self.window_passes = window_of(self.engine)

@@ -8,7 +8,8 @@ antisymmetric, so both orders of a pair are scored.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from candidates.common.errors import UsageError
 from mbr.utilities.base import PairUtility, Triple
 from mbr.utilities.pear import model_settings, window_of
 from pear.resume_metric import ResumeMetric
+from pear.runtime.options import ScorerOptions
 
 
 class ResumeUtility(PairUtility):
@@ -27,35 +29,12 @@ class ResumeUtility(PairUtility):
     needs = "a checkpoint of kind resume (--model)"
     family = "pear"
 
-    def __init__(
-        self,
-        *,
-        model: str | None = None,
-        revision: str | None = None,
-        encoder: str | None = None,
-        cache_dir: str | None = None,
-        offline: bool = False,
-        device: str = "auto",
-        dtype: str = "float32",
-        backend: str = "torch",
-        compute_type: str | None = None,
-        batch_tokens: int | None = None,
-        threads: int = 0,
-    ) -> None:
+    def __init__(self, *, model: str | Path | None = None, **options: Unpack[ScorerOptions]) -> None:
         if model is None:
             raise UsageError("utility 'resume-metric' needs a checkpoint of kind resume; give its folder (--model)")
         self._metric = ResumeMetric.load(
             model,
-            revision=revision,
-            encoder=encoder,
-            cache_dir=cache_dir,
-            offline=offline,
-            device=device,
-            dtype=dtype,
-            backend=backend,
-            compute_type=compute_type,
-            batch_tokens=batch_tokens,
-            threads=threads,
+            **options,
         )
         self.window_passes = window_of(self._metric.engine)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from candidates.common.errors import ModelError, UsageError
 from mbr.utilities.base import QualityUtility
 from mbr.utilities.pear import model_settings
+from pear.runtime.options import ScorerOptions
 from pear.single import Single as SingleModel
 
 
@@ -23,35 +24,12 @@ class Single(QualityUtility):
     needs = "a checkpoint of kind single (--model)"
     family = "pear"
 
-    def __init__(
-        self,
-        *,
-        model: str | Path | None = None,
-        revision: str | None = None,
-        encoder: str | Path | None = None,
-        cache_dir: str | Path | None = None,
-        offline: bool = False,
-        device: str = "auto",
-        dtype: str = "float32",
-        backend: str = "torch",
-        compute_type: str | None = None,
-        batch_tokens: int | None = None,
-        threads: int = 0,
-    ) -> None:
+    def __init__(self, *, model: str | Path | None = None, **options: Unpack[ScorerOptions]) -> None:
         if model is None:
             raise UsageError("utility 'single' needs a checkpoint of kind single; give its folder (--model FOLDER)")
         self._model = SingleModel.load(
             model,
-            revision=revision,
-            encoder=encoder,
-            cache_dir=cache_dir,
-            offline=offline,
-            device=device,
-            dtype=dtype,
-            backend=backend,
-            compute_type=compute_type,
-            batch_tokens=batch_tokens,
-            threads=threads,
+            **options,
         )
         if self._model.kind not in ("single", "sentinel-cand"):
             self._model.close()

@@ -1,4 +1,4 @@
-"""Options of every model that scores texts."""
+"""Options of every model that scores texts: where its files are and how it runs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TypedDict
 
 
-class ModelOptions(TypedDict, total=False):
-    """Options of every metric that is a network: where its files are and how it runs."""
+class RunOptions(TypedDict, total=False):
+    """What all of them take."""
 
-    model: str | Path | None  # a folder, a file, a hub name; None is the metric's default
     revision: str | None
     encoder: str | Path | None  # its configuration and tokenizer, where the name the checkpoint gives leads nowhere
     cache_dir: str | Path | None
@@ -18,3 +17,16 @@ class ModelOptions(TypedDict, total=False):
     dtype: str
     batch_tokens: int | None
     threads: int
+
+
+class ModelOptions(RunOptions, total=False):
+    """Options of a metric that is a network."""
+
+    model: str | Path | None  # a folder, a file, a hub name; None is the metric's default
+
+
+class ScorerOptions(RunOptions, total=False):
+    """Options of PEAR and its relatives, which CTranslate2 can run, too (`pear.scorer.Scorer.load`)."""
+
+    backend: str  # torch or ct2
+    compute_type: str | None  # of ct2
