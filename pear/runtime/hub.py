@@ -44,9 +44,8 @@ def locate(
     local_files_only: bool = False,
 ) -> tuple[Path, bool]:
     """The path of a model's files, and whether it was named by it; the others are fetched from the hub."""
-    path = Path(model).expanduser()
-    if not path.exists():
-        path = shipped_models().get(str(model), path)
+    # As with translators: a folder that has the name of a bundled model is ./name.
+    path = shipped_models().get(str(model), Path(model).expanduser())
     if path.exists() or str(model).startswith((".", "/", "~")) or path.suffix == ".ckpt":
         if revision is not None:
             raise ModelError(f"a revision belongs to a hub model; {path} is a local path")

@@ -32,12 +32,15 @@ def test_it_is_small_and_has_a_card() -> None:
     }
 
 
-def test_a_folder_of_the_user_wins_over_the_bundled_name(
+def test_a_folder_with_the_bundled_name_is_named_by_its_path(
     ours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A recipe names the bundled model: a folder that happens to be there must not take its place."""
     (tmp_path / DEFAULT).symlink_to(ours)
     monkeypatch.chdir(tmp_path)
-    assert load_checkpoint(DEFAULT).network.encoder.config.model_type == "xlm-roberta"
+    bundled, users = load_checkpoint(DEFAULT), load_checkpoint(f"./{DEFAULT}")
+    assert bundled.name != users.name
+    assert users.network.encoder.config.hidden_size != bundled.network.encoder.config.hidden_size
 
 
 @pytest.mark.parametrize(
