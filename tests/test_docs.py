@@ -3,30 +3,59 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
+from candidates.command.launch import COMMANDS
 from tests.conftest import ROOT, Run
+from tests.support.pages import PAGES, SAMPLE, blocks, page
 from tests.support.tiny import tiny_model
 
-SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
+
+def anchors(file: Path) -> set[str]:
+    """What GitHub makes of the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def page(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
+def test_links_lead_somewhere(file: Path) -> None:
+    for target in re.findall(r"\]\(([^):]+)\)", file.read_text(encoding="utf-8")):
+        name, _, anchor = target.partition("#")
+        linked = file.parent / name if name else file
+        assert linked.exists(), f"{file.name} links to {target}"
+        assert not anchor or anchor in anchors(linked), f"{file.name} links to {target}, which is no heading there"
 
 
-def test_links_lead_somewhere() -> None:
-    for file in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", file.read_text(encoding="utf-8")):
-            assert (file.parent / target).exists(), f"{file.name} links to {target}"
+def test_every_flag_in_the_pages_exists(run: Run) -> None:
+    """In blocks of commands; those removed from a command must leave its pages too."""
+    flags: dict[tuple[str, ...], set[str]] = {}
+
+    def accepted(*words: str) -> set[str]:
+        if words not in flags:
+            flags[words] = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", run(*words, "--help").stdout))
+        return flags[words]
+
+    wrong = []
+    for file in PAGES:
+        for block in blocks(file.read_text(encoding="utf-8"), "(?:sh|text)"):
+            for line in block.replace("\\\n", " ").splitlines():
+                for part in re.split(r" [|#] |(?<=\|) ", re.sub(r"\s+#.*| > .*", "", line)):
+                    words = part.replace("$ ", "").replace(".venv/bin/", "").split()
+                    if not words or words[0] not in COMMANDS:
+                        continue
+                    task = words[1:2] if words[1:] and words[0] == "mbr-metaeval" and words[1][0] != "-" else []
+                    given = {word.partition("=")[0] for word in words[1:] if re.match(r"--?[a-z]", word)}
+                    unknown = given - accepted(words[0], *task)
+                    wrong += [f"{file.name}: {part.strip()}: {flag}" for flag in sorted(unknown)]
+    assert not wrong, "\n".join(wrong)
+    assert len(flags) > 8
 
 
 def test_the_python_of_the_api_page_runs(tmp_path: Path, ours: Path) -> None:
@@ -36,10 +65,11 @@ def test_the_python_of_the_api_page_runs(tmp_path: Path, ours: Path) -> None:
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("name", ["mbr-metaeval", "mbr-compare"])
-def test_the_python_of_other_pages_runs(name: str) -> None:
+@pytest.mark.parametrize("name", ["mbr-metaeval", "mbr-compare", "recipes"])
+def test_the_python_of_other_pages_runs(name: str, tmp_path: Path) -> None:
+    shutil.copy(SAMPLE, tmp_path / "lists.jsonl")
     (code,) = re.findall(r"```python\n(.*?)```", page(f"docs/{name}.md"), re.DOTALL)
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
 
 
 def test_the_numbers_of_the_metaeval_page_are_real(run: Run, wmt23: Path) -> None:
@@ -82,54 +112,56 @@ def test_the_readmes_comparison_is_one_that_a_clean_clone_can_make() -> None:
     assert len(judges_of(options)) == 3
 
 
-def test_the_plug_in_of_its_page_works_by_name_and_as_an_object(tmp_path: Path) -> None:
-    """Installed as pip would: the module and its entry points beside each other."""
-    text = page("docs/plug-ins.md")
-    (code,), (project,) = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "toml"))
-    assert len([line for line in code.splitlines() if line.strip()]) <= 23  # twenty lines, and imports
-    settings = tomllib.loads(project)["project"]
-    about = tmp_path / f"{settings['name'].replace('-', '_')}-{settings['version']}.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Name: {settings['name']}\nVersion: {settings['version']}\n")
-    ((group, points),) = settings["entry-points"].items()
-    (about / "entry_points.txt").write_text(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()))
-    (tmp_path / "overlap.py").write_text(code)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+def test_the_recipe_with_every_key_is_one(tmp_path: Path) -> None:
+    from mbr.recipe import recipe_from, recipe_mapping
+    from mbr.recipe.files import _KEYS
 
-    def run(*words: str) -> str:
-        done = subprocess.run(words, env=environment, cwd=tmp_path, check=True, capture_output=True, text=True)
-        return done.stdout
+    text = page("docs/recipes.md")
+    shown, complete, shipped = (yaml.safe_load(block) for block in blocks(text, "yaml"))
+    assert list(complete) == list(_KEYS)
+    assert all(f"| `{key}` |" in text for key in _KEYS)
+    assert recipe_mapping(recipe_from(complete, "docs"))["terms"]["reverse"] == complete["terms"]["reverse"]
+    assert shipped == yaml.safe_load((ROOT / "pear/bundled/en-de/recipe.yaml").read_text())
+    assert recipe_mapping(recipe_from(shown, "docs")) == recipe_mapping(recipe_from(shipped, "shipped"))
 
-    (shown,) = re.findall(r"```pycon\n(.*?)```", text, re.DOTALL)
-    first, second, said = shown.strip().splitlines()
-    program = f"{first.removeprefix('>>> ')}; print(repr({second.removeprefix('>>> ')}))"
-    assert run(sys.executable, "-c", program).strip() == said
-    shutil.copy(SAMPLE, tmp_path / "lists.jsonl")
-    decode, compare = (str(Path(sys.executable).with_name(name)) for name in ("mbr-decode", "mbr-compare"))
-    assert len(run(decode, "--utility", "overlap", "--candidates", "lists.jsonl").splitlines()) == 6
-    assert "F-score of words" in run(decode, "--list-utilities")
-    references = ["--references", "de.txt"]
-    (tmp_path / "de.txt").write_text("x\n" * 6)
-    run(
-        compare,
-        "--candidates",
-        "lists.jsonl",
-        *references,
+
+def test_the_recipe_shown_is_what_is_printed(run: Run) -> None:
+    result = run("mbr-decode", "--nbest", "100", "--print-recipe", stdin="Tom told me.\n")
+    assert result.stdout == blocks(page("docs/recipes.md"), "yaml")[0]
+
+
+def test_the_record_and_the_messages_of_the_terms_page_are_real(run: Run, tmp_path: Path) -> None:
+    text = page("docs/terms.md")
+    decode = ("mbr-decode", "--candidates")
+    shown = json.loads(blocks(text, "json")[0])
+    result = run(*decode, SAMPLE, "--utility", "chrf", "--add", "length=0.5", "--format", "jsonl")
+    assert shown in [json.loads(line) for line in result.stdout.splitlines()]
+    table, message = blocks(text, "text")
+    (line,) = re.findall(r"echo '(.*?)' > de-en.jsonl", text)
+    (tmp_path / "de-en.jsonl").write_text(line + "\n")
+    reverse = (
         "--utility",
-        "overlap,lowercase=true",
-        "chrf",
-        "--trials",
-        "50",
+        "none",
+        "--add",
+        "reverse=1",
+        "--add-model",
+        "reverse=en-de",
+        "--format",
+        "tsv",
+        "--top",
+        "3",
     )
-    rows = {row["label"]: row for row in json.loads((tmp_path / "report" / "report.json").read_text())["rows"]}
-    assert "case:lower" in rows["overlap"]["signature"]
-    assert rows["overlap"]["scores"]["chrf"]["same_family"]
+    order = [row.split("\t")[2] for row in run(*decode, "de-en.jsonl", *reverse).stdout.splitlines()]
+    assert order == [row.split("\t")[2] for row in table.splitlines()]
+    wrong = run(*decode, SAMPLE, *reverse)
+    assert wrong.returncode == 4
+    assert re.sub(r"[\d.]+", "0", wrong.stderr.strip()) == re.sub(r"[\d.]+", "0", message.strip())
 
 
 def test_the_utilities_page_has_every_utility_judge_and_release() -> None:
     from mbr.evaluate.judges import judge_names
     from mbr.metrics.released import RELEASES
-    from mbr.utilities import BUILT_IN, utility_class
+    from mbr.utilities import UTILITIES, utility_class
 
     text = page("docs/utilities.md")
     rows = {
@@ -137,7 +169,7 @@ def test_the_utilities_page_has_every_utility_judge_and_release() -> None:
         for line in text.split("\n")
         for name in re.findall(r"`([^`]+)`", line.partition("|")[2].split("|")[0])
     }
-    for name in BUILT_IN:
+    for name in UTILITIES.built_in:
         assert f"| {utility_class(name).family} |" in rows[name], name
     assert set(judge_names()) <= set(rows)
     for name, release in RELEASES.items():

@@ -1,7 +1,7 @@
 """Any utility as a term: a quality as it is, a comparison as the expected utility against the list.
 
 `chrf` as a term is consensus: how much a candidate agrees with the others, what chrF-MBR would rank by. A utility that
-scores pairs one by one (`resume-metric`, `bleurt`) takes N (N - 1) passes per list, since terms are exact.
+scores pairs one by one (`resume-metric`, `bleurt`) takes N * N passes per list, since terms are exact.
 """
 
 from __future__ import annotations
