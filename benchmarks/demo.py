@@ -36,8 +36,10 @@ def main() -> int:
         print(f"  beam best   {text}")
         print(f"  MBR choice  {record['text']}{' (the same)' if record['text'] == text else ''}")
         print(
-            f"              {record['expected_utility']:.2f} better than the average candidate, {record['margin']:.2f} "
-            f"above the second of {record['unique']}"
+            f"              score {record['score']:.2f}, {record['margin']:.2f} above the second of {record['unique']}"
+            f" (PEAR {record['expected_utility']:+.2f}"
+            + "".join(f", {name} {value:.2f}" for name, value in record["terms"].items())
+            + ")"
         )
     print(f"\n{len(decided)} sentences in {seconds:.1f} seconds, loading included")
     return 0

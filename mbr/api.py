@@ -17,7 +17,7 @@ from candidates.lists import Candidate, CandidateList
 from mbr.decide import Decision, SelfRule, Weights
 from mbr.matrix import UtilityMatrix
 from mbr.opening import open_decoder
-from mbr.pipeline import OnError
+from mbr.pipeline import Decoder, OnError
 from mbr.prefilter import Prefilter
 from mbr.recipe import RUNTIME_OPTIONS, Changes, PrefilterSpec, Recipe, plan_for
 from mbr.strategies import Strategy
@@ -60,13 +60,9 @@ def decode(
     """
     runtime = {name: options.pop(name) for name in RUNTIME_OPTIONS if name in options}
     ready = utility if isinstance(utility, Utility) else None
-    if ready is not None and (options or runtime):
-        given = ", ".join([*options, *runtime])
-        raise UsageError(f"options {given} go with a utility's name; this utility is already made")
     numbers = {"budget": budget, "tolerance": tolerance}
     numbers = {name: value for name, value in numbers.items() if value is not None}
-    if isinstance(strategy, Strategy) and numbers:
-        raise UsageError(f"{', '.join(numbers)} go with a strategy's name; this strategy is already made")
+    _check_ready(ready, {**options, **runtime}, strategy, numbers)
     changes = Changes(
         utility=ready.name if ready is not None else utility if isinstance(utility, str) else None,
         options=options,
@@ -94,7 +90,17 @@ def decode(
     return _decisions(decoder, records)
 
 
-def _decisions(decoder: Any, records: Iterator[Record]) -> Iterator[Decision]:
+def _check_ready(
+    utility: Utility | None, options: Mapping[str, Any], strategy: object, numbers: Mapping[str, float]
+) -> None:
+    """Options make a thing that is named; one that is made already takes none."""
+    if utility is not None and options:
+        raise UsageError(f"options {', '.join(options)} go with a utility's name; this utility is already made")
+    if isinstance(strategy, Strategy) and numbers:
+        raise UsageError(f"{', '.join(numbers)} go with a strategy's name; this strategy is already made")
+
+
+def _decisions(decoder: Decoder, records: Iterator[Record]) -> Iterator[Decision]:
     with decoder:
         yield from chain.from_iterable(decoder.windows(records))
 

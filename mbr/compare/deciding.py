@@ -21,10 +21,10 @@ from mbr.decide import Decision
 from mbr.evaluate.evaluation import reason_of
 from mbr.opening import Models, open_decoder
 from mbr.recipe import Changes
-from mbr.recipe.plan import for_all_models
+from mbr.recipe.plan import with_precision
 from mbr.signature import Signature
 from mbr.terms import Term
-from mbr.utilities import Utility, utility_options
+from mbr.utilities import Utility
 
 Tell = Callable[[str], None]
 
@@ -56,10 +56,7 @@ class Rules:
         planned = setting.for_lists(first, self.changes)
         if self.dtype is None:
             return planned
-        recipe = for_all_models(planned.recipe, {"dtype": self.dtype})
-        if "dtype" in utility_options(recipe.utility):
-            recipe = replace(recipe, options={"dtype": self.dtype, **recipe.options})
-        return replace(planned, recipe=recipe)
+        return replace(planned, recipe=with_precision(planned.recipe, self.dtype, required=False))
 
 
 @dataclass(frozen=True)

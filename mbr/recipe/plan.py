@@ -18,6 +18,7 @@ from mbr.decide import SelfRule, Weights
 from mbr.recipe.files import recipe_for
 from mbr.recipe.value import Options, PrefilterSpec, Recipe, TermSpec
 from mbr.terms import term_options
+from mbr.utilities import utility_options
 from pear.shipped import DEFAULT, fits
 
 # Options that name a checkpoint: where one is given, the shipped recipe is not meant.
@@ -132,17 +133,34 @@ def _default(changes: Changes, origin: Origin | None, first: CandidateList | Non
         return plain
     if recipe := recipe_for(origin):
         return recipe
-    bundled = first is None or fits(DEFAULT, first.source, first.texts)
+    # The bundled PEAR is for the bundled translator's lists; others get it only where their texts are all that is known.
+    bundled = origin is None and (first is None or fits(DEFAULT, first.source, first.texts))
     return replace(plain, options={"model": DEFAULT if bundled else "pear"})
 
 
-def for_all_models(recipe: Recipe, shared: Options) -> Recipe:
-    """Options that every model of a recipe gets if it takes them and has none of its own, such as the precision."""
+def with_precision(recipe: Recipe, dtype: str, *, required: bool = True) -> Recipe:
+    """The recipe with a precision for every model that takes one and has none of its own.
 
-    def with_shared(name: str, options: Options) -> dict[str, Any]:
-        return {**{key: value for key, value in shared.items() if key in term_options(name)}, **options}
+    Raises:
+        UsageError: no model takes one, and it is `required` that one does.
+    """
+    takers: list[str] = []
 
-    terms = tuple(replace(term, options=with_shared(term.name, term.options)) for term in recipe.terms)
+    def chosen(name: str, options: Options, taken: Iterable[str]) -> dict[str, Any]:
+        if "dtype" not in taken:
+            return dict(options)
+        takers.append(name)
+        return {"dtype": dtype, **options}
+
     first = recipe.prefilter
-    stage = None if first is None else replace(first, options=with_shared(first.name, first.options))
-    return replace(recipe, terms=terms, prefilter=stage)
+    changed = replace(
+        recipe,
+        options=chosen(recipe.utility, recipe.options, utility_options(recipe.utility)),
+        terms=tuple(
+            replace(term, options=chosen(term.name, term.options, term_options(term.name))) for term in recipe.terms
+        ),
+        prefilter=first and replace(first, options=chosen(first.name, first.options, term_options(first.name))),
+    )
+    if required and not takers:
+        raise UsageError(f"utility {recipe.utility!r} has no option 'dtype', and neither has anything else here")
+    return changed

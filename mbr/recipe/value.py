@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, unquote
@@ -25,6 +25,7 @@ from mbr.signature import Signature
 from mbr.strategies import Strategy, get_strategy, strategy_options
 from mbr.terms import term_family, term_options
 from mbr.utilities import UTILITIES, Utility, utility_class, utility_options
+from pear.shipped import shipped_models
 
 # How a model runs, not what it computes: these are no part of a recipe.
 RUNTIME_OPTIONS = ("cache_dir", "offline", "device", "batch_tokens", "threads")
@@ -166,20 +167,20 @@ class Recipe:
         for term in self.terms:
             key = f"add.{_quoted(term.name)}"
             added[key] = term.weight
-            added |= {f"{key}.{_quoted(name)}": _word(value) for name, value in terms[term.name].items()}
+            added |= {f"{key}.{_quoted(name)}": word for name, word in _words(terms[term.name])}
         reserved = {*_RESERVED, *strategy.settings, "nbest", "version"}
         return {
             "utility": self.utility,
             "utility-weight": None if self.weight == 1 else self.weight,
-            **{f"utility-{name}" if name in reserved else name: _word(value) for name, value in utility.items()},
+            **{f"utility-{name}" if name in reserved else name: word for name, word in _words(utility)},
             "strategy": strategy.name,
-            **{key: None if value is None else _word(value) for key, value in strategy.settings.items()},
+            **dict(_words(strategy.settings)),
             "self": self.self_rule,
             "nbest": nbest,
             "weights": self.weights,
             **added,
             "prefilter": None if self.prefilter is None else str(self.prefilter),
-            **{f"prefilter.{_quoted(name)}": _word(value) for name, value in prefilter.items()},
+            **{f"prefilter.{_quoted(name)}": word for name, word in _words(prefilter)},
             "guards": "+".join(map(_quoted, self.guards)) or None,
             "budget-total": self.budget_total,
             "seed": self.seed if self._uses_seed(strategy) else None,
@@ -215,6 +216,8 @@ class Recipe:
                     strategy_settings[option] = number
             elif name and name in utility_options(utility):
                 options[name] = _unword(value)
+        if str(options.get("model")).partition("@")[0] in shipped_models():  # a run prints its revision, too
+            options["model"] = str(options["model"]).partition("@")[0]
         return cls(
             utility=utility,
             options=options,
@@ -256,6 +259,11 @@ def _read_term(terms: dict[str, TermSpec], key: str, value: str) -> None:
 
 def _quoted(name: str) -> str:
     return quote(name, safe="").replace(".", "%2E")
+
+
+def _words(settings: Options) -> Iterator[tuple[str, str]]:
+    """Settings as words; None stands for what does not apply and is left out."""
+    return ((name, _word(value)) for name, value in settings.items() if value is not None)
 
 
 def _word(value: Any) -> str:

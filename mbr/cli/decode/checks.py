@@ -9,12 +9,12 @@ from typing import Any
 
 from candidates.command.console import Console
 from candidates.common.errors import UsageError
-from candidates.options import given_options, settings_of
+from candidates.options import given_options
 from mbr.recipe import Changes, PrefilterSpec
 from mbr.recipe.words import option_pairs, parse_terms
 
-# Options of the utility that have flags of their own and may change a score.
-UTILITY_OPTIONS = ("model", "revision", "encoder", "dtype", "backend", "compute_type", "tokenize")
+# Options of the utility that have flags of their own and may change a score; --dtype is for all models.
+UTILITY_OPTIONS = ("model", "revision", "encoder", "backend", "compute_type", "tokenize")
 
 
 def check(options: argparse.Namespace, console: Console) -> None:
@@ -101,7 +101,6 @@ def _check_text_input(options: argparse.Namespace, console: Console) -> None:
             f"--save-candidates {options.save_candidates}: expected a name that ends in .jsonl, which holds any text; "
             "mbr-generate writes the other formats"
         )
-    settings_of(options)  # what makes no sense is refused before a model is loaded
     if options.dry_run:
         raise UsageError(
             "--dry-run counts the pairs of lists that exist; make them first (mbr-generate), then give --candidates"

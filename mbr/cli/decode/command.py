@@ -48,11 +48,11 @@ def command(argv: Sequence[str] | None = None) -> int:
 def _planned(options: argparse.Namespace, origin: Any, first: Any = None) -> Recipe:
     """The recipe for lists of this origin; the precision goes to every model that has one."""
     from mbr.recipe import plan, read_recipe
-    from mbr.recipe.plan import for_all_models
+    from mbr.recipe.plan import with_precision
 
     base = None if options.recipe is None else read_recipe(options.recipe)
     recipe = plan(changes_of(options), base=base, origin=origin, first=first)
-    return recipe if options.dtype is None else for_all_models(recipe, {"dtype": options.dtype})
+    return recipe if options.dtype is None else with_precision(recipe, options.dtype)
 
 
 def _recipe_and_records(

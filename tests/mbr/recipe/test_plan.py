@@ -9,6 +9,7 @@ from candidates.common.errors import UsageError
 from candidates.generation import Settings
 from candidates.lists import CandidateList, Origin
 from mbr.recipe import Changes, PrefilterSpec, Recipe, TermSpec, plan, plan_for, read_recipe, shipped_recipes
+from mbr.recipe.plan import with_precision
 from mbr.recipe.words import parse_changes, parse_strategy, parse_terms
 
 pytestmark = pytest.mark.one_world
@@ -46,6 +47,12 @@ def test_every_shipped_recipe_fits_together() -> None:
         (Changes(utility="chrf"), Origin.of({"method": "beam"}), FRENCH, Recipe("chrf", weights="uniform")),
         (Changes(utility="chrf"), Origin.of({"method": "sample"}), FRENCH, Recipe("chrf")),
         (
+            Changes(),
+            Origin.of({"model": "x@1", "method": "beam"}),
+            ENGLISH_GERMAN,
+            Recipe("pear", {"model": "pear"}, weights="uniform"),
+        ),
+        (
             Changes(utility="pear", options={"model": "mine"}),
             Origin.of({"model": "x@1", "method": "beam"}),
             ENGLISH_GERMAN,
@@ -78,6 +85,17 @@ def test_changes_are_stronger_than_the_recipe_they_are_applied_to() -> None:
 def test_an_option_for_a_term_that_is_not_there_is_refused() -> None:
     with pytest.raises(UsageError, match="term 'reverse', which is not added"):
         Changes(term_options={"reverse": {"model": "x"}}).applied_to(Recipe("chrf"))
+
+
+def test_a_precision_goes_to_every_model_that_takes_one() -> None:
+    recipe = Recipe(
+        "chrf", terms=(TermSpec("cometkiwi"), TermSpec("single", 1.0, {"dtype": "fp16"}), TermSpec("length"))
+    )
+    changed = with_precision(recipe, "bf16")
+    assert [dict(term.options) for term in changed.terms] == [{"dtype": "bf16"}, {"dtype": "fp16"}, {}]
+    assert with_precision(Recipe("pear"), "bf16").options == {"dtype": "bf16"}
+    with pytest.raises(UsageError, match="utility 'chrf' has no option 'dtype'"):
+        with_precision(Recipe("chrf"), "bf16")
 
 
 def test_planning_by_lists_loses_none_of_them() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from candidates.common.errors import InputError, UsageError
+from mbr.opening import open_decoder
 from mbr.recipe import PrefilterSpec, Recipe, TermSpec, read_recipe, recipe_from, recipe_mapping, recipe_yaml
 from mbr.signature import Signature
 
@@ -95,6 +96,16 @@ def test_a_printed_signature_of_a_run_gives_the_recipe_without_what_loading_foun
     assert Recipe.from_signature(text) == Recipe(
         "chrf", weights="uniform", strategy="full", terms=(TermSpec("logprob", 2.0),)
     )
+
+
+def test_the_signature_of_a_run_with_a_bundled_model_opens_again() -> None:
+    with open_decoder(read_recipe("en-de")) as decoder:
+        text = str(decoder.signature(nbest=5))
+    assert "|model:en-de@" in text
+    again = Recipe.from_signature(text)
+    assert again.options == {"model": "en-de", "dtype": "float32"}
+    with open_decoder(again) as decoder:
+        assert str(decoder.signature(nbest=5)) == text
 
 
 @pytest.mark.parametrize(
