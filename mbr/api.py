@@ -60,8 +60,7 @@ def decode(
     """
     runtime = {name: options.pop(name) for name in RUNTIME_OPTIONS if name in options}
     ready = utility if isinstance(utility, Utility) else None
-    numbers = {"budget": budget, "tolerance": tolerance}
-    numbers = {name: value for name, value in numbers.items() if value is not None}
+    numbers = {name: n for name, n in (("budget", budget), ("tolerance", tolerance)) if n is not None}
     _check_ready(ready, {**options, **runtime}, strategy, numbers)
     changes = Changes(
         utility=ready.name if ready is not None else utility if isinstance(utility, str) else None,

@@ -23,6 +23,7 @@ from pear.shipped import DEFAULT, fits
 
 # Options that name a checkpoint: where one is given, the shipped recipe is not meant.
 CHECKPOINT_OPTIONS = ("model", "revision", "encoder")
+LOOK_AHEAD = 100  # records that may be unusable before the first list
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,14 @@ def plan_for(
 
 
 def looked_at(records: Iterable[Record]) -> tuple[CandidateList | None, Iterator[Record]]:
-    """The first list, or None where the first record is unusable or there is none; and all the records."""
+    """The first usable list, or None where there is none among the first records; and all the records."""
     stream = iter(records)
-    start = list(islice(stream, 1))
-    return next((record for record in start if isinstance(record, CandidateList)), None), chain(start, stream)
+    start: list[Record] = []
+    for record in islice(stream, LOOK_AHEAD):
+        start.append(record)
+        if isinstance(record, CandidateList):
+            return record, chain(start, stream)
+    return None, chain(start, stream)
 
 
 def of_one_origin(records: Iterable[Record], origin: Origin | None, warn: Callable[[str], None]) -> Iterator[Record]:
@@ -133,7 +138,7 @@ def _default(changes: Changes, origin: Origin | None, first: CandidateList | Non
         return plain
     if recipe := recipe_for(origin):
         return recipe
-    # The bundled PEAR is for the bundled translator's lists; others get it only where their texts are all that is known.
+    # The bundled PEAR is for the bundled translator's lists; others get it only where no origin is known.
     bundled = origin is None and (first is None or fits(DEFAULT, first.source, first.texts))
     return replace(plain, options={"model": DEFAULT if bundled else "pear"})
 

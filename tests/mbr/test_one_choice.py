@@ -82,10 +82,12 @@ def test_lists_of_another_origin_get_the_plain_defaults(warm: Run, tmp_path: Pat
     for record in records:
         record["origin"]["model"] = "somebody's@1234"
     lines = "".join(json.dumps(record) + "\n" for record in records)
-    result = warm("mbr-decode", "--candidates", "-", stdin=lines)
-    assert result.returncode == 0, result.stderr
-    assert "|weights:uniform|" in result.stderr
-    assert "add." not in result.stderr
+    for text in (lines, '{"bad"\n' + lines):  # also where the first record is unusable
+        result = warm("mbr-decode", "--candidates", "-", "--print-recipe", stdin=text)
+        assert result.returncode == 0, result.stderr
+        assert "|utility:pear|model:pear|" in result.stdout
+        assert "weights: uniform" in result.stdout
+        assert "terms" not in result.stdout
 
 
 def test_lists_of_several_origins_are_pointed_out_once(warm: Run) -> None:
