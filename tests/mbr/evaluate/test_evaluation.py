@@ -131,7 +131,6 @@ def test_significant_is_below_5_percent_by_randomisation_and_by_the_bootstrap_if
         ("chrf", "chrf", True),
         ("bleu", "chrf", True),
         ("chrf++", "ter", True),
-        ("chrf+resume", "bleu", True),
         ("chrf", "comet", False),
         ("pear", "chrf", False),
         ("not-installed", "chrf", False),
