@@ -125,7 +125,9 @@ def open_decoder(
 def _prefilter(recipe: Recipe, spec: PrefilterSpec, models: Models, memory_of: MemoryOf) -> Prefilter:
     """The first stage; a utility chooses with its own strategy, by the rules of the decision that follows."""
     if spec.name not in UTILITIES:
-        return by_term(str(spec), spec.keep, models.term(spec.name, spec.options), recipe.references)
+        term = models.term(spec.name, spec.options)
+        term.memory = memory_of(term)
+        return by_term(str(spec), spec.keep, term, recipe.references)
     stage = Recipe(
         spec.name, spec.options, weights=recipe.weights, self_rule=recipe.self_rule, seed=recipe.seed
     ).complete()
