@@ -18,6 +18,7 @@ from mbr.compare.deciding import Rules
 from mbr.compare.summary import summary
 from mbr.decide import Decision
 from mbr.evaluate.judges import JudgeSpec
+from mbr.recipe import Changes
 from tests.mbr.compare.made import Counting, Longer, Overlap, lists, references
 
 pytestmark = pytest.mark.one_world
@@ -72,7 +73,7 @@ def test_the_oracle_is_the_best_candidate_of_each_list() -> None:
 
 
 def test_random_candidates_depend_on_the_seed_and_the_list_alone() -> None:
-    first, second = (run(["overlap"], rules=Rules(seed=seed)) for seed in (1, 2))
+    first, second = (run(["overlap"], rules=Rules(Changes(seed=seed))) for seed in (1, 2))
     assert first.row("random candidate").choices != second.row("random candidate").choices
     backwards = compare(ITEMS[::-1], parse_settings(["overlap"]), ["chrf"], references=[REFERENCES[0][::-1]], **FAST)
     assert backwards.row("random candidate").choices[::-1] == first.row("random candidate").choices
@@ -189,39 +190,39 @@ def plain_regret(decision: Decision, choice: int) -> float:
 
 
 def test_studies_hold_all_pairs_in_both_orders() -> None:
-    done = run(["counting,prior=2", "overlap"], study=3)
-    pear, overlap = done.studies
+    done = run(["counting", "counting,strategy=half", "overlap"], study=3)
+    pairwise, overlap = done.studies
     assert [len(study.portraits) for study in done.studies] == [3, 3]
-    for portrait in pear.portraits:
+    for portrait in pairwise.portraits:
         texts = portrait.item.texts
         assert portrait.values.shape == (len(texts), len(texts))
         off = ~np.eye(len(texts), dtype=bool)
         assert (portrait.values[off] != 0).all()
         assert portrait.asymmetry == pytest.approx(0, abs=1e-6)
-        assert portrait.expected.argmax() == np.argsort(-portrait.values.mean(axis=1))[0]
-    points = {(point.strategy, point.number): point for point in pear.points}
+        assert portrait.scores.argmax() == np.argsort(-portrait.values.mean(axis=1))[0]
+    points = {(point.strategy, point.number): point for point in pairwise.points}
     assert points["both", ""].regret == 0
-    assert points["both", ""].passes == np.mean([len(p.item) * (len(p.item) - 1) for p in pear.portraits])
+    assert points["both", ""].passes == np.mean([len(p.item) * (len(p.item) - 1) for p in pairwise.portraits])
     assert points["half", ""].passes == points["both", ""].passes / 2
-    assert {point.strategy for point in pear.points} == {"half", "balanced", "both", "race", "halving"}
+    assert {point.strategy for point in pairwise.points} == {"half", "balanced", "both", "race", "halving"}
     assert overlap.points == ()
     assert run(["longer"]).studies == ()
     assert run(["overlap"], study=0).studies == ()
 
 
 def test_a_setting_that_fails_leaves_its_reason() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     words = ["counting=missing", "overlap", "counting=broken", "counting=broken,strategy=half"]
-    done = run(words, tell_failure=told.append, baseline="counting race missing")
+    done = run(words, warn=messages.append, baseline="counting race missing")
     failed = {row.label: row.error for row in done.rows if row.error is not None}
     assert list(failed) == ["counting race missing", "counting race broken", "counting half"]
     assert "no such folder" in str(failed["counting race missing"])
     assert done.baseline == "first candidate"  # in place of the one that failed
     assert set(done.evaluation.systems) == {"first candidate", "random candidate", "overlap", "oracle (chrf)"}
     assert done.exit_code() == 4
-    assert len(told) == 4
-    assert "compared with first candidate instead" in told[3]
-    assert any("so all are compared with first candidate" in line for line in summary(done))
+    assert len(messages) == 4
+    assert "compared with first candidate instead" in messages[3]
+    assert any("so all rows are compared with first candidate" in line for line in summary(done))
     assert any("counting race missing failed: models/missing: no such folder" in line for line in summary(done))
 
 
@@ -297,7 +298,7 @@ def test_references_may_come_with_the_lists() -> None:
         ({"judges": []}, "no judge"),
     ],
 )
-def test_what_makes_no_sense_is_told_before_the_work(given: dict[str, Any], message: str) -> None:
+def test_what_makes_no_sense_is_refused_before_the_work(given: dict[str, Any], message: str) -> None:
     words = given.pop("words", ["overlap"])
     with pytest.raises((UsageError, InputError), match=message):
         run(words, ITEMS, **{"references": REFERENCES, **given})
@@ -314,6 +315,26 @@ def test_ranks_and_marks() -> None:
     assert done.ranks(0)["oracle (chrf)"] == 1
     best = min(ter.scores, key=lambda label: ter.scores[label].score)
     assert done.ranks(1)[best] == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "word", "judge", "sentence"),
+    [
+        # The first candidate is wrong or right in every segment; the setting chooses the longest or the shortest.
+        ("ein", "longer", "ter", "longer is the best setting: 0.00 [0.00, 0.00], 66.67 better than first candidate"),
+        ("ein", "longer", "chrf", "longer is the best setting: 100.00 [100.00, 100.00], "),
+        ("ein Hund läuft", "longer,add=longer:-2", "ter", "longer, is 66.67 worse than first candidate, beyond chance"),
+        ("ein Hund läuft", "longer,add=longer:-2", "chrf", "no setting improves on first candidate; the best, longer,"),
+        ("ein Hund läuft", "longer", "ter", "longer, is equal to first candidate: 0.00"),
+    ],
+)
+def test_the_best_setting_is_better_or_worse_in_words(first: str, word: str, judge: str, sentence: str) -> None:
+    texts = [first, *({"ein", "ein Hund läuft"} - {first})]
+    items = [CandidateList.of(f"s{k}", texts, id=k) for k in range(12)]
+    done = run([word], items, judges=[judge], references=[["ein Hund läuft"] * 12])
+    (line,) = [line for line in summary(done) if line.startswith(f"By {judge}, ")]
+    assert sentence in line
+    assert "+" not in line
 
 
 def test_two_models_of_a_judge_are_told_apart() -> None:

@@ -236,7 +236,7 @@ def test_filters_work(shown: Page, done: Comparison) -> None:
     for least in (0, 50, 120):
         shown.choose("margin", least)
         wanted = int((different & ((margins >= least / 100) | (least == 0))).sum())
-        assert f"{wanted} of {different.sum()} segments" in shown.run("document.getElementById('found').textContent")
+        assert f"{wanted} of {different.sum()} segments" in shown.run("document.getElementById('matches').textContent")
         assert len(cards(shown)) == min(wanted, 20)
     shown.choose("margin", 0)
     shown.choose("order", -1)
@@ -250,7 +250,7 @@ def test_filters_work(shown: Page, done: Comparison) -> None:
     shown.choose("search", "")
     shown.choose("b", one)
     assert cards(shown) == []
-    assert "same row" in shown.run("document.getElementById('found').textContent")
+    assert "same row" in shown.run("document.getElementById('matches').textContent")
     assert shown.errors == []
 
 
