@@ -50,7 +50,7 @@ def legend(evaluation: Evaluation, width: int) -> str:
     if any(judge.lower_is_better for judge in evaluation.judges):
         entries.append("↓ lower is better")
     if any(score.same_family for score in scores):
-        entries.append(f"{SAME_FAMILY} chosen by a utility of the judge's family: flattered")
+        entries.append(f"{SAME_FAMILY} chosen by a utility of the judge's family: overrated")
     lines = [
         textwrap.fill(entry, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         for entry in entries

@@ -47,8 +47,8 @@
         return cell && cell.dataset.value ? Number(cell.dataset.value) : null;
       };
       const sign = next === "ascending" ? 1 : -1;
-      const sorted = next === "none" ? own : [...own].sort((one, other) => {
-        const [x, y] = [value(one), value(other)];
+      const sorted = next === "none" ? own : [...own].sort((rowA, rowB) => {
+        const [x, y] = [value(rowA), value(rowB)];
         if (x === null || y === null) return (x === null) - (y === null);
         return sign * (x < y ? -1 : x > y ? 1 : 0);
       });
@@ -74,8 +74,8 @@
     return column < 0 ? null : segment.regrets[chooser][column];
   }
 
-  function marginOf(segment, one, other) {
-    const regrets = [regret(segment, other, one), regret(segment, one, other)].filter((value) => value !== null);
+  function marginOf(segment, rowA, rowB) {
+    const regrets = [regret(segment, rowB, rowA), regret(segment, rowA, rowB)].filter((value) => value !== null);
     return regrets.length ? Math.max(...regrets) : null;
   }
 
@@ -94,16 +94,16 @@
     for (let i = x.length - 1; i >= 0; i--)
       for (let j = y.length - 1; j >= 0; j--)
         common[i][j] = x[i] === y[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
-    const [one, other] = [[], []];
+    const [piecesA, piecesB] = [[], []];
     let [i, j] = [0, 0];
     while (i < x.length || j < y.length) {
       if (i < x.length && j < y.length && x[i] === y[j]) {
-        one.push([x[i++], false]);
-        other.push([y[j++], false]);
-      } else if (j >= y.length || (i < x.length && common[i + 1][j] >= common[i][j + 1])) one.push([x[i++], true]);
-      else other.push([y[j++], true]);
+        piecesA.push([x[i++], false]);
+        piecesB.push([y[j++], false]);
+      } else if (j >= y.length || (i < x.length && common[i + 1][j] >= common[i][j + 1])) piecesA.push([x[i++], true]);
+      else piecesB.push([y[j++], true]);
     }
-    return [one, other];
+    return [piecesA, piecesB];
   }
 
   function marked(parts) {
@@ -128,13 +128,13 @@
     return box;
   }
 
-  function card(segment, one, other) {
+  function card(segment, rowA, rowB) {
     const box = make("article", undefined, "card");
     const source = make("p", undefined, "source");
     source.append(make("b", `segment ${segment.id}, ${segment.size} candidates `), segment.source);
-    const [first, second] = differences(segment.texts[segment.choices[one]], segment.texts[segment.choices[other]]);
+    const [first, second] = differences(segment.texts[segment.choices[rowA]], segment.texts[segment.choices[rowB]]);
     const pair = make("div", undefined, "pair");
-    pair.append(side(segment, one, other, first, "a"), side(segment, other, one, second, "b"));
+    pair.append(side(segment, rowA, rowB, first, "a"), side(segment, rowB, rowA, second, "b"));
     box.append(source, pair);
     for (const reference of segment.references) {
       const line = make("p", undefined, "reference");
@@ -145,36 +145,36 @@
   }
 
   function disagreements() {
-    const [one, other, least] = [Number(a.value), Number(b.value), Number(margin.value) / 100];
+    const [rowA, rowB, least] = [Number(a.value), Number(b.value), Number(margin.value) / 100];
     const words = search.value.toLocaleLowerCase();
     find("margin-value").textContent = `${margin.value} %`;
     const matching = data.segments.filter((segment) => {
-      if (segment.choices[one] === segment.choices[other]) return false;
-      if (least > 0 && !(marginOf(segment, one, other) >= least)) return false;
-      const texts = [segment.source, segment.texts[segment.choices[one]], segment.texts[segment.choices[other]]];
+      if (segment.choices[rowA] === segment.choices[rowB]) return false;
+      if (least > 0 && !(marginOf(segment, rowA, rowB) >= least)) return false;
+      const texts = [segment.source, segment.texts[segment.choices[rowA]], segment.texts[segment.choices[rowB]]];
       return !words || texts.some((text) => text.toLocaleLowerCase().includes(words));
     });
     const judge = Number(order.value);
-    if (order.value === "margin") matching.sort((x, y) => (marginOf(y, one, other) ?? -1) - (marginOf(x, one, other) ?? -1));
+    if (order.value === "margin") matching.sort((x, y) => (marginOf(y, rowA, rowB) ?? -1) - (marginOf(x, rowA, rowB) ?? -1));
     else if (judge >= 0) {
       const sign = data.judges[judge].lower ? 1 : -1;
-      const gain = (segment) => sign * (segment.scores[judge][one] - segment.scores[judge][other]);
+      const gain = (segment) => sign * (segment.scores[judge][rowA] - segment.scores[judge][rowB]);
       matching.sort((x, y) => gain(x) - gain(y));
     }
-    const total = data.segments.filter((segment) => segment.choices[one] !== segment.choices[other]).length;
-    find("matches").textContent = one === other ? "A and B are the same row." :
+    const total = data.segments.filter((segment) => segment.choices[rowA] !== segment.choices[rowB]).length;
+    find("matches").textContent = rowA === rowB ? "A and B are the same row." :
       `${matching.length} of ${total} segments with different choices (of ${data.segments.length}` +
       `${data.left ? ` on this page, ${data.left} are not on it` : ""}).`;
-    find("cards").replaceChildren(...matching.slice(0, shown).map((segment) => card(segment, one, other)));
+    find("cards").replaceChildren(...matching.slice(0, shown).map((segment) => card(segment, rowA, rowB)));
     find("more").hidden = matching.length <= shown;
-    signatures(one, other);
+    signatures(rowA, rowB);
   }
 
-  function signatures(one, other) {
-    const [x, y] = [data.rows[one].signature, data.rows[other].signature];
+  function signatures(rowA, rowB) {
+    const [x, y] = [data.rows[rowA].signature, data.rows[rowB].signature];
     const keys = [...new Set([...Object.keys(x), ...Object.keys(y)])].filter((key) => x[key] !== y[key]);
     const head = make("tr");
-    head.append(make("th", "setting"), make("th", labels[one]), make("th", labels[other]));
+    head.append(make("th", "setting"), make("th", labels[rowA]), make("th", labels[rowB]));
     const rows = keys.map((key) => {
       const row = make("tr");
       row.append(make("td", key), make("td", x[key] ?? "–"), make("td", y[key] ?? "–"));
@@ -301,11 +301,11 @@
   function portraits() {
     const of = data.studies[Number(study.value)].segments;
     const short = (text) => text.length > 60 ? `${text.slice(0, 59)}…` : text;
-    fill(portrait, of.map((one, place) => [String(place), `${one.id}: ${short(one.source)}`]), "0");
+    fill(portrait, of.map((segment, place) => [String(place), `${segment.id}: ${short(segment.source)}`]), "0");
     show();
   }
 
-  fill(study, data.studies.map((one, place) => [String(place), one.title]), "0");
+  fill(study, data.studies.map((entry, place) => [String(place), entry.title]), "0");
   study.addEventListener("input", portraits);
   portrait.addEventListener("input", show);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawMaps);

@@ -100,12 +100,12 @@ def test_the_papers_experiment_runs_with_local_folders(
         "mbr-compare", "--preset", "pear-table2", "--candidates", lists, "--model", *models, "--study", "1", *FAST
     )
     assert done.returncode == 0, done.stderr
-    found = rows(tmp_path / "report")
-    assert list(found)[2:] == ["PEAR (full)", "PEAR (sym.)", "COMET", "BLEURT-20", "oracle (chrf)"]
-    assert set(found["COMET"]["scores"]) == {"xcomet", "cometkiwi", "metricx"}
-    assert found["PEAR (full)"]["passes"] == 2 * found["PEAR (sym.)"]["passes"] == 18
-    assert found["COMET"]["scores"]["xcomet"]["same_family"]
-    assert not found["COMET"]["scores"]["metricx"]["same_family"]
+    table = rows(tmp_path / "report")
+    assert list(table)[2:] == ["PEAR (full)", "PEAR (sym.)", "COMET", "BLEURT-20", "oracle (chrf)"]
+    assert set(table["COMET"]["scores"]) == {"xcomet", "cometkiwi", "metricx"}
+    assert table["PEAR (full)"]["passes"] == 2 * table["PEAR (sym.)"]["passes"] == 18
+    assert table["COMET"]["scores"]["xcomet"]["same_family"]
+    assert not table["COMET"]["scores"]["metricx"]["same_family"]
     assert "not for commercial use" in done.stderr
 
 
@@ -116,12 +116,12 @@ def test_without_the_checkpoints_each_row_says_so(warm: Run, tmp_path: Path, our
         "--judge", "chrf", "--offline", *FAST,
     )  # fmt: skip
     assert done.returncode == 4
-    found = rows(tmp_path / "report")
-    assert found["COMET"]["error"]
-    assert "nowhere" in found["COMET"]["error"]
-    assert found["BLEURT-20"]["error"]
-    assert found["PEAR (full)"]["error"] is None
-    assert set(found["PEAR (full)"]["scores"]) == {"chrf"}
+    table = rows(tmp_path / "report")
+    assert table["COMET"]["error"]
+    assert "nowhere" in table["COMET"]["error"]
+    assert table["BLEURT-20"]["error"]
+    assert table["PEAR (full)"]["error"] is None
+    assert set(table["PEAR (full)"]["scores"]) == {"chrf"}
     text = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert "Something failed" in text
     assert "judge xcomet" in text
@@ -141,8 +141,8 @@ def test_qe_reranking_is_a_row_of_its_own(warm: Run, tmp_path: Path, tiny_metric
     words = [f"cometkiwi={tiny_metrics['cometkiwi']}", "chrf"]
     done = warm("mbr-compare", "--candidates", lists, "--utility", *words, "--study", "0", *FAST)
     assert done.returncode == 0, done.stderr
-    found = rows(tmp_path / "report")
-    assert (found["cometkiwi"]["kind"], found["cometkiwi"]["passes"]) == ("quality", 9)
+    table = rows(tmp_path / "report")
+    assert (table["cometkiwi"]["kind"], table["cometkiwi"]["passes"]) == ("quality", 9)
     assert "QE reranking" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
 
 
@@ -154,15 +154,15 @@ def test_a_model_named_once_reaches_all_that_need_it(warm: Run, tmp_path: Path) 
         "mbr-compare", "--candidates", lists, "--utility", *words, "--oracle", "comet", "--model", *models, *FAST
     )
     assert done.returncode == 4
-    found = rows(tmp_path / "report")
+    table = rows(tmp_path / "report")
     for label, name in {
         "stage": "cometkiwi",
         "term": "comet",
         "metricx-qe": "metricx",
         "oracle (comet)": "comet",
     }.items():
-        assert f"nowhere-{name}" in found[label]["error"], label
-    assert found["chrf"]["error"] is None
+        assert f"nowhere-{name}" in table[label]["error"], label
+    assert table["chrf"]["error"] is None
 
 
 def test_a_term_takes_the_model_that_is_named_for_it(warm: Run, tmp_path: Path, tiny_metrics: dict[str, Path]) -> None:
@@ -253,7 +253,7 @@ def test_samples_are_compared_with_the_most_likely(warm: Run, tmp_path: Path, te
         (["--candidates", "lists.jsonl", "--model", "reverse=x", "reverse=y"], 2, "names 'reverse' twice"),
         (["--candidates", "lists.jsonl", "--utility", "chrf,add=reverse"], 2, "NAME:WEIGHT"),
         (["--candidates", "lists.jsonl", "--references", "short.txt"], 3, "short.txt has 1 lines"),
-        (["--candidates", "lists.jsonl", "--baseline", "nobody"], 2, "no row of the table"),
+        (["--candidates", "lists.jsonl", "--baseline", "missing"], 2, "no row of the table"),
         (["--candidates", "lists.jsonl", "--method", "beam"], 2, "goes with text"),
         (["--candidates", "lists.jsonl", "--study", "-1"], 2, "negative"),
         (["--candidates", "lists.jsonl", "-o", "short.txt"], 2, "is a file"),
@@ -264,7 +264,7 @@ def test_samples_are_compared_with_the_most_likely(warm: Run, tmp_path: Path, te
         (["--candidates", "junk.jsonl"], 3, "no candidate list to compare settings on: "),
         (["--sources", "short.txt", "--utility", "chrf"], 2, "needs references"),
         (["--sources", "short.txt", "--references", "nothing.txt"], 3, "0 lines, but there are 1 segments"),
-        (["--sources", "short.txt", "--references", "short.txt", "--baseline", "nobody"], 2, "no row of the table"),
+        (["--sources", "short.txt", "--references", "short.txt", "--baseline", "missing"], 2, "no row of the table"),
     ],
 )
 def test_bad_input_has_a_message_and_writes_nothing(

@@ -89,17 +89,17 @@ def test_scores_intervals_and_tests_are_those_of_a_plain_computation() -> None:
     swaps = np.random.default_rng(1).integers(2, size=(60, count), dtype=np.bool_)
     base = done.row(done.baseline).texts
     for row in done.rows:
-        found = judge.scores[row.label]
-        assert found.score == score(list(row.texts), [golden]).score
+        result = judge.scores[row.label]
+        assert result.score == score(list(row.texts), [golden]).score
         resampled = sorted(score([row.texts[k] for k in one], [[golden[k] for k in one]]).score for one in places)
-        assert (found.low, found.high) == (pytest.approx(resampled[1]), pytest.approx(resampled[-2]))
+        assert (result.low, result.high) == (pytest.approx(resampled[1]), pytest.approx(resampled[-2]))
         reached = 0
-        difference = abs(found.score - score(list(base), [golden]).score)
+        difference = abs(result.score - score(list(base), [golden]).score)
         for one in swaps:
             pairs = [(b, a) if swap else (a, b) for a, b, swap in zip(row.texts, base, one, strict=True)]
             two = [score([pair[side] for pair in pairs], [golden]).score for side in (0, 1)]
             reached += abs(two[0] - two[1]) >= difference - 1e-9
-        assert found.p_randomisation == pytest.approx((reached + 1) / 61)
+        assert result.p_randomisation == pytest.approx((reached + 1) / 61)
 
 
 def test_a_row_is_never_different_from_itself() -> None:
@@ -164,24 +164,24 @@ def test_models_are_loaded_once_for_all_their_settings() -> None:
 
 def test_agreement_is_that_of_plain_loops() -> None:
     done = run(["counting", "overlap", "longer", "counting,strategy=halving:9"])
-    found = done.agreement
+    agreement = done.agreement
     decided = {row.label: row.decided.decisions for row in done.rows if row.decided is not None}
-    assert found.settings == tuple(decided)
-    for i, one in enumerate(found.rows):
+    assert agreement.settings == tuple(decided)
+    for i, one in enumerate(agreement.rows):
         texts = done.row(one).texts
-        for j, other in enumerate(found.rows):
-            assert found.same[i, j] == np.mean([a == b for a, b in zip(texts, done.row(other).texts, strict=True)])
-        for j, other in enumerate(found.settings):
+        for j, other in enumerate(agreement.rows):
+            assert agreement.same[i, j] == np.mean([a == b for a, b in zip(texts, done.row(other).texts, strict=True)])
+        for j, other in enumerate(agreement.settings):
             regrets = [plain_regret(d, c) for d, c in zip(decided[other], done.row(one).choices, strict=True)]
-            assert found.regret[i, j] == pytest.approx(np.nanmean(regrets))
-    for i, one in enumerate(found.settings):
-        assert found.regret[found.rows.index(one), i] == 0
-        for j, other in enumerate(found.settings):
+            assert agreement.regret[i, j] == pytest.approx(np.nanmean(regrets))
+    for i, one in enumerate(agreement.settings):
+        assert agreement.regret[agreement.rows.index(one), i] == 0
+        for j, other in enumerate(agreement.settings):
             ranks = [
                 spearmanr(a.expected, b.expected).statistic for a, b in zip(decided[one], decided[other], strict=True)
             ]
             if "halving" not in one + other:  # which has not looked at all candidates
-                assert found.correlation[i, j] == pytest.approx(np.nanmean(ranks), abs=0.02)
+                assert agreement.correlation[i, j] == pytest.approx(np.nanmean(ranks), abs=0.02)
 
 
 def plain_regret(decision: Decision, choice: int) -> float:
@@ -250,7 +250,7 @@ def test_a_setting_that_can_decide_nothing_has_failed() -> None:
 def test_an_empty_list_is_left_out_of_all_rows() -> None:
     bad = BadRecord("gone", InputError("segment 'gone' has no candidates; expected at least one"), "A dog.")
     records: list[Record] = [*ITEMS[:4], bad, *ITEMS[4:8]]
-    golden = [[*REFERENCES[0][:4], "nobody", *REFERENCES[0][4:8]]]
+    golden = [[*REFERENCES[0][:4], "missing", *REFERENCES[0][4:8]]]
     done = run(["overlap"], records, references=golden)
     assert [one.id for one in done.left_out] == ["gone"]
     assert done.references == (tuple(REFERENCES[0][:8]),)
@@ -289,7 +289,7 @@ def test_references_may_come_with_the_lists() -> None:
     ("given", "message"),
     [
         ({"references": None}, "needs references"),
-        ({"baseline": "nobody"}, "no row of the table"),
+        ({"baseline": "missing"}, "no row of the table"),
         ({"oracle": "nothing"}, "is unknown"),
         ({"oracle": "cometkiwi"}, "reads no references"),
         ({"references": [["one"]]}, "but there are 24 segments"),
