@@ -94,6 +94,40 @@ def test_a_first_stage_by_a_term_is_remembered(tmp_path: Path, monkeypatch: pyte
         assert Rated.scored == sum(map(len, ITEMS))
 
 
+class Scorer:
+    """Stands for a translation model of the other direction: sources are probable, candidates are not."""
+
+    name = "scorer"
+
+    def __init__(self, model: str, **options: Any) -> None:
+        self.scored: list[tuple[str, str]] = []
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Any:
+        self.scored += pairs
+        return np.array([-len(given) / (10 if target.startswith("source") else 1) for given, target in pairs])
+
+    def close(self) -> None: ...
+
+
+def test_reverse_runs_its_model_once_for_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for the check of its direction."""
+    scorers: list[Scorer] = []
+
+    def open_scorer(model: str, **options: Any) -> Scorer:
+        scorers.append(Scorer(model))
+        return scorers[-1]
+
+    monkeypatch.setattr("candidates.backends.forced.open_forced_scorer", open_scorer)
+    texts = [
+        run(["overlap,add=reverse:1,add-model=reverse:model"], scores=tmp_path / "scores.sqlite").row("overlap").texts
+        for _ in range(2)
+    ]
+    assert len(scorers[0].scored) == len(set(scorers[0].scored)) > sum(map(len, ITEMS))
+    assert scorers[1].scored == []
+    plain = decode(ITEMS, "overlap", add={"reverse": 1}, add_model={"reverse": "model"})
+    assert texts[0] == texts[1] == tuple(decision.text for decision in plain)
+
+
 def test_a_term_is_paid_for_by_its_setting_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         monkeypatch.setattr(Counting, "burns", 0.3)
