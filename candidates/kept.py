@@ -1,10 +1,10 @@
-"""Candidate lists that are made once: kept in a folder, by what made them and of which sources.
+"""Candidate lists that are generated once: kept in a folder, by generator, settings and sources.
 
     with open_generator(Settings(nbest=100)) as generator:
         kept = keep_lists(generator, ["A dog runs."], cache_folder() / "lists")
     lists = read_lists(kept.path)
 
-A run that is killed goes on where it was; the file appears when it is complete.
+A run that was killed is resumed; the file appears when it is complete.
 """
 
 from __future__ import annotations
@@ -22,17 +22,21 @@ from candidates.common.text import atomic_output, disk_errors
 from candidates.formats import BadRecord, render_failure, render_list
 from candidates.generation import Generator
 
-MOST_NOTICES = 20  # kept
+MOST_NOTICES = 20  # kept with the lists
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A file of lists in JSONL, whether it was there already, and the CPU seconds it took, where they are known."""
+    """A file of candidate lists in JSONL.
+
+    `reused`: whether an earlier run made it. `seconds`: CPU seconds of generation; None for a run that was resumed.
+    `cut_off`: candidates that reached the length limit before their end.
+    """
 
     path: Path
-    known: bool
+    reused: bool
     seconds: float | None
-    cut_off: int = 0  # candidates that reached the length limit before their end, as far as that is known
+    cut_off: int = 0
 
 
 def keep_lists(
@@ -41,19 +45,19 @@ def keep_lists(
     folder: Path,
     *,
     progress: bool = False,
-    tell: Callable[[str], None] = lambda message: None,
+    warn: Callable[[str], None] = lambda message: None,
 ) -> Kept:
-    """The lists that the generator makes of the sources. `tell` hears its notices."""
+    """The lists that the generator makes of the sources; `warn` receives the generator's notices."""
     from tqdm import tqdm
 
     described = generator.described()
     path = folder / f"{_digest(described, sources)}.jsonl"
     about = path.with_suffix(".json")
     if path.is_file():
-        known = _read(about)
-        for notice in known.get("notices", ()):
-            tell(notice)
-        return Kept(path, True, known.get("cpu_seconds"), known.get("cut_off", 0))
+        description = _read(about)
+        for notice in description.get("notices", ()):
+            warn(notice)
+        return Kept(path, True, description.get("cpu_seconds"), description.get("cut_off", 0))
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     began, notices = time.process_time(), list[str]()
@@ -65,7 +69,7 @@ def keep_lists(
             for index, record in enumerate(generator.generate(sink.checked(sources), skip=sink.done), sink.done):
                 while generator.notices:
                     notices.append(generator.notices.popleft())
-                    tell(notices[-1])
+                    warn(notices[-1])
                 if isinstance(record, BadRecord):
                     sink.write(render_failure(record, "jsonl", 0), [], segments=1, failed=1)
                 else:
@@ -73,12 +77,12 @@ def keep_lists(
                 bar.update()
         seconds = None if resumed else time.process_time() - began
 
-        def note_down(failed: int) -> None:
+        def describe(failed: int) -> None:
+            run = {"cpu_seconds": seconds, "cut_off": generator.cut_off, "notices": notices[:MOST_NOTICES]}
             with atomic_output(about, force=True) as stream:
-                known = {"cpu_seconds": seconds, "cut_off": generator.cut_off, "notices": notices[:MOST_NOTICES]}
-                stream.write(json.dumps({**described, **known}).encode() + b"\n")
+                stream.write(json.dumps({**described, **run}).encode() + b"\n")
 
-        sink.finish(note_down)
+        sink.finish(describe)
     return Kept(path, False, seconds, generator.cut_off)
 
 
@@ -91,9 +95,9 @@ def _digest(described: dict[str, Any], sources: Sequence[str]) -> str:
 
 
 def _read(about: Path) -> dict[str, Any]:
-    """What is known of the lists beside them; nothing where that file is gone."""
+    """The description beside the lists; empty if that file is gone or damaged."""
     try:
-        found: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
+        description: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return description

@@ -129,7 +129,9 @@ def _prefilter(recipe: Recipe, models: Models, memory_of: MemoryOf) -> Prefilter
     if spec is None:
         return None
     if spec.name not in UTILITIES:
-        return by_term(str(spec), spec.keep, models.term(spec.name, spec.options), recipe.references)
+        term = models.term(spec.name, spec.options)
+        term.memory = memory_of(term)
+        return by_term(str(spec), spec.keep, term, recipe.references)
     stage = Recipe(
         spec.name, spec.options, weights=recipe.weights, self_rule=recipe.self_rule, seed=recipe.seed
     ).complete()

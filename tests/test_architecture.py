@@ -70,13 +70,9 @@ MOVING_IMPORTS = {
     ("pear.runtime.encoders", "pear.agreement"),
     ("pear.runtime.runner", "pear.backends"),
     ("pear.runtime.runner", "pear.serialize"),
-    ("mbr.cli.compare.input", "mbr.cli.evaluate.systems"),
-    ("mbr.cli.compare.settings", "mbr.cli.decode.resolve"),
-    ("mbr.cli.compare.tables", "mbr.cli.evaluate.tables"),
 }
 MOVING_CYCLES = [
     ["candidates.backends.ct2", "candidates.backends.hf", "candidates.backends.openai", "candidates.generation"],
-    ["mbr.evaluate.judges", "mbr.evaluate.lexical", "mbr.evaluate.neural"],
 ]
 LONG_MODULES = {
     "candidates/backends/openai.py",
@@ -90,9 +86,7 @@ LONG_MODULES = {
     "tests/pear/test_training.py",
 }
 LONG_FUNCTIONS = {
-    ("mbr/cli/compare/command.py", "parser"),
     ("mbr/cli/decode/arguments.py", "parser"),
-    ("mbr/compare/comparison.py", "compare"),
 }
 MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 60

@@ -1,4 +1,4 @@
-"""Which utility and which strategy, and at what cost? Several settings on the same lists, judged and drawn.
+"""Which utility, strategy and terms, and at what cost? Several settings on the same lists, judged and drawn.
 
     >>> from candidates.lists import CandidateList
     >>> from mbr.compare import compare, parse_settings
@@ -9,13 +9,13 @@
 
 | module | turns | into |
 | --- | --- | --- |
-| `settings` | `pear,strategy=half` | a `Setting` |
-| `rows` | lists | choices that no utility made: first, random, oracle |
-| `deciding` | lists and settings | decisions, and what they cost |
+| `settings` | `pear,strategy=half,add=logprob:6` | a `Setting`: a recipe with a label |
+| `rows` | lists | choices without a utility: first, random, oracle |
+| `deciding` | lists and settings | decisions and their cost |
 | `agreement` | decisions of several settings | same choice, rank correlation, regret of one under another |
 | `study` | a few lists | complete matrices in both orders, regret against passes |
 | `comparison` | all of it | one `Comparison` |
-| `summary`, `document`, `page` | a `Comparison` | plain words, JSON, one HTML page |
+| `summary`, `document`, `page` | a `Comparison` | sentences, JSON, one HTML page |
 | `presets` | `pear-table2` | an experiment by name |
 """
 

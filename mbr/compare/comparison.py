@@ -1,4 +1,4 @@
-"""Lists, settings and judges in, one `Comparison` out. Broken parts are marked where they stand, the rest is there."""
+"""Lists, settings and judges in, one `Comparison` out. Settings and judges that fail are marked; the rest goes on."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from candidates.common.errors import InputError, UsageError
 from candidates.formats import BadRecord, Record
 from candidates.lists import CandidateList
 from mbr.cache.judgements import Cache
-from mbr.cache.scores import ScoreStore
 from mbr.compare.agreement import Agreement, agreement
-from mbr.compare.deciding import Decided, Rules, Run, Tell
+from mbr.compare.deciding import Decided, Report, Rules, decide_all, silent
 from mbr.compare.rows import first_choices, likeliest_choices, oracle_choices, random_choices
 from mbr.compare.settings import Setting
 from mbr.compare.study import Study
 from mbr.evaluate import Evaluation, JudgeSpec, evaluate, parse_judges
 from mbr.evaluate.evaluation import check_judges, exit_code_of, reason_of
+from mbr.evaluate.judges import judge_specs
 
 Kind = Literal["first", "random", "setting", "quality", "oracle"]
 First = Literal["first candidate", "beam best", "most likely"]
@@ -30,7 +29,11 @@ SOME_FAILED = 1  # exit code
 
 @dataclass(frozen=True)
 class Row:
-    """One way to choose, and what it chose of each segment; or, with an `error`, why it chose nothing."""
+    """One way to choose, with its choice for each segment; or, with an `error`, why there are none.
+
+    `chosen_by` names the utilities, terms or judge behind the choices; `cost_ratio` is seconds over those of the first
+    setting.
+    """
 
     label: str
     kind: Kind
@@ -39,7 +42,7 @@ class Row:
     decided: Decided | None = None
     chosen_by: tuple[str, ...] = ()
     error: Exception | None = None
-    cost_ratio: float | None = None  # seconds over those of the first setting
+    cost_ratio: float | None = None
 
     @property
     def passes(self) -> int | None:
@@ -68,7 +71,7 @@ class Row:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A segment that no row has, and why."""
+    """A segment that is left out of every row, and why."""
 
     id: str | int
     reason: str
@@ -76,15 +79,21 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Comparison:
+    """Rows with their scores, costs and agreement.
+
+    `references` holds sets, parallel to the lists; `origin` describes how the lists were made; `wanted_baseline` is the
+    baseline that was asked for, if it failed.
+    """
+
     lists: tuple[CandidateList, ...]
-    references: tuple[tuple[str, ...], ...]  # sets, parallel to the lists
+    references: tuple[tuple[str, ...], ...]
     rows: tuple[Row, ...]
     evaluation: Evaluation
     agreement: Agreement
     studies: tuple[Study, ...]
     left_out: tuple[LeftOut, ...] = ()
-    origin: Mapping[str, Any] = field(default_factory=dict)  # where the lists come from
-    wanted_baseline: str | None = None  # the one asked for, if it failed
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    wanted_baseline: str | None = None
 
     @property
     def baseline(self) -> str:
@@ -94,14 +103,14 @@ class Comparison:
         return next(row for row in self.rows if row.label == label)
 
     def ranks(self, judge: int) -> dict[str, int]:
-        """Places by one judge from 1 on, oracle and random included; equal scores share one."""
-        found = self.evaluation.judges[judge]
-        sign = 1 if found.lower_is_better else -1
-        scores = {name: sign * score.score for name, score in found.scores.items()}
-        return {name: 1 + sum(other < mine for other in scores.values()) for name, mine in scores.items()}
+        """Ranks by one judge, the best is 1, oracle and random candidate included; equal scores share a rank."""
+        result = self.evaluation.judges[judge]
+        sign = 1 if result.lower_is_better else -1
+        scores = {name: sign * score.score for name, score in result.scores.items()}
+        return {name: 1 + sum(other < score for other in scores.values()) for name, score in scores.items()}
 
     def exit_code(self) -> int:
-        """0; 1 where segments failed; or that of the first row or judge that failed."""
+        """0, or 1 if segments failed, or the code of the first row or judge that failed."""
         for row in self.rows:
             if row.error is not None:
                 return exit_code_of(row.error)
@@ -128,52 +137,41 @@ def compare(
     judgements: Cache | None = None,
     origin: Mapping[str, Any] | None = None,
     progress: bool = False,
-    tell: Tell = lambda message: None,
-    tell_failure: Tell = lambda message: None,
+    report: Report = silent,
+    warn: Report = silent,
 ) -> Comparison:
-    """Decode the lists with every setting and judge what comes out.
+    """Decode the lists with every setting and judge the choices.
 
-    `references` holds sets parallel to the records; without them those that the lists hold are taken. `oracle` names
-    the judge that finds the best candidate of each list by the references, `first` what the first row is called and
-    how it chooses. `study`: of so many lists all pairs are scored, for heat maps and regret against passes. `scores` is
-    a file where scores are kept (`mbr.cache.scores`), `judgements` the judges' cache.
+    Args:
+        references: sets parallel to the records (default: those in the lists).
+        baseline: label of the row that the others are tested against (default: the first row).
+        oracle: judge that finds the best candidate of each list by the references; None for no such row.
+        first: what the first row is called and how it chooses.
+        study: how many lists to score in full, for heat maps and regret against passes.
+        draws, trials, tokenize: as in `mbr.evaluate.evaluate`.
+        scores, judgements: what keeps scores of utilities and of judges between runs.
+        report, warn: receive notes of models, and failures as they happen.
     """
-    rules = rules or Rules()
-    named = iter(parse_judges([judge for judge in judges if isinstance(judge, str)]))
-    specs = [next(named) if isinstance(judge, str) else judge for judge in judges]
-    lists, kept_references, left_out = usable(records, references)
-    by = check_request(settings, specs, references=bool(kept_references), baseline=baseline, oracle=oracle, first=first)
-    planned = [rules.applied_to(setting, lists[0]) for setting in settings]
-    with (
-        TemporaryDirectory() as folder,
-        ScoreStore(scores or Path(folder, "scores.sqlite"), warn=tell_failure) as store,
-    ):
-        run = Run(lists, rules, store, _spread(len(lists), study), progress, tell, tell_failure)
-        decided = run.decide(planned)
-    rows = [
-        _plain_row(first, "first", likeliest_choices(lists) if first == "most likely" else first_choices(lists), lists),
-        _plain_row(RANDOM, "random", random_choices(lists, rules.seed), lists),
-        *(_setting_row(one, lists) for one in decided),
-    ]
-    judging = _Judging(lists, kept_references, rules, tokenize, judgements, progress, tell, tell_failure)
-    if by is not None:
-        rows.append(judging.oracle_row(by))
-    rows = _with_ratios(rows)
-    standing = {row.label: row for row in rows if row.error is None}
+    specs = judge_specs(judges)
+    lists, reference_sets, left_out = usable(records, references)
+    oracle_spec = check_request(
+        settings, specs, references=bool(reference_sets), baseline=baseline, oracle=oracle, first=first
+    )
+    work = _Work(lists, reference_sets, rules or Rules(), tokenize, scores, judgements, progress, report, warn)
+    decided, studies = work.decide(settings, study)
+    rows = [*_plain_rows(lists, first, work.rules.seed), *(_setting_row(result, lists) for result in decided)]
+    rows = _with_ratios([*rows, *([] if oracle_spec is None else [work.oracle_row(oracle_spec)])])
+    evaluation = work.evaluation(rows, specs, baseline=baseline, draws=draws, trials=trials)
     return Comparison(
         lists=tuple(lists),
-        references=tuple(map(tuple, kept_references)),
+        references=tuple(map(tuple, reference_sets)),
         rows=tuple(rows),
-        evaluation=judging.evaluation(rows, specs, baseline=baseline, draws=draws, trials=trials),
-        agreement=agreement(
-            {label: row.choices for label, row in standing.items()},
-            {label: row.texts for label, row in standing.items()},
-            {label: row.decided.decisions for label, row in standing.items() if row.decided is not None},
-        ),
-        studies=tuple(run.studies),
+        evaluation=evaluation,
+        agreement=_agreement(rows),
+        studies=tuple(studies),
         left_out=tuple(left_out),
         origin=dict(origin or {}),
-        wanted_baseline=baseline if baseline not in standing else None,
+        wanted_baseline=None if baseline in (None, evaluation.baseline) else baseline,
     )
 
 
@@ -186,24 +184,31 @@ def check_request(
     oracle: str | None,
     first: str,
 ) -> JudgeSpec | None:
-    """Refuse what makes no sense, before the work and not after it; returns the judge that finds the oracle's row."""
+    """Refuse a comparison that cannot be made, before any work.
+
+    Returns:
+        The judge that finds the row of the oracle, if there is to be one.
+
+    Raises:
+        UsageError: no setting, judges without the texts they need, labels that are not unique, an unknown baseline.
+    """
     if not settings:
         raise UsageError("there is nothing to compare; give at least one utility")
     check_judges(judges, sources=True, references=references)
-    by = _oracle_judge(oracle) if references and oracle else None
-    labels = [first, RANDOM, *(setting.label for setting in settings), *([] if by is None else [by.label])]
+    spec = _oracle_judge(oracle) if references and oracle else None
+    labels = [first, RANDOM, *(setting.label for setting in settings), *([] if spec is None else [spec.label])]
     twice = [label for label, count in Counter(labels).items() if count > 1]
     if twice:
         raise UsageError(f"two rows are called {twice[0]!r}; give the setting another label (,label=NAME)")
     if baseline is not None and baseline not in labels:
         raise UsageError(f"the baseline {baseline!r} is no row of the table: {', '.join(labels)}")
-    return by
+    return spec
 
 
 def usable(
     records: Iterable[Record], references: Sequence[Sequence[str]] | None
 ) -> tuple[list[CandidateList], list[list[str]], list[LeftOut]]:
-    """The lists that can be decoded, sets of references parallel to them, and what is left out."""
+    """The lists that can be decoded, sets of references parallel to them, and the segments left out."""
     lists, places, left_out = [], [], []
     count = 0
     for place, record in enumerate(records):
@@ -213,14 +218,16 @@ def usable(
         else:
             lists.append(record)
             places.append(place)
-    for number, one in enumerate(references or (), 1):
-        if len(one) != count:
-            raise InputError(f"reference set {number} has {len(one)} lines, but there are {count} segments")
+    for number, texts in enumerate(references or (), 1):
+        if len(texts) != count:
+            raise InputError(
+                f"reference set {number} has {len(texts)} lines, but there are {count} segments; expected one for each"
+            )
     if not lists:
         reason = f": {left_out[0].reason}" if left_out else "; the input is empty"
-        raise InputError(f"there is no candidate list to compare with{reason}")
+        raise InputError(f"there is no candidate list to compare settings on{reason}")
     if references is not None:
-        return lists, [[one[place] for place in places] for one in references], left_out
+        return lists, [[texts[place] for place in places] for texts in references], left_out
     sets = min(len(item.references) for item in lists)
     if not sets and any(item.references for item in lists):
         without = next(item for item in lists if not item.references)
@@ -231,9 +238,18 @@ def usable(
 
 
 def _spread(size: int, count: int) -> list[int]:
-    """So many places, evenly."""
+    """Places of `count` lists, evenly spaced."""
     count = min(size, count)
     return [place * size // count for place in range(count)]
+
+
+def _plain_rows(lists: Sequence[CandidateList], first: First, seed: int) -> list[Row]:
+    """The rows that need neither utility nor references."""
+    choices = likeliest_choices(lists) if first == "most likely" else first_choices(lists)
+    return [
+        _plain_row(first, "first", choices, lists),
+        _plain_row(RANDOM, "random", random_choices(lists, seed), lists),
+    ]
 
 
 def _plain_row(label: str, kind: Kind, choices: Sequence[int], lists: Sequence[CandidateList]) -> Row:
@@ -253,22 +269,38 @@ def _setting_row(decided: Decided, lists: Sequence[CandidateList]) -> Row:
 def _oracle_judge(word: str) -> JudgeSpec:
     (spec,) = parse_judges([word])
     if not spec.needs_reference and spec.texts(1) < 3:
-        raise UsageError(f"{word} reads no references, so it knows no better than a utility; name another oracle")
+        raise UsageError(
+            f"{word} reads no references, so it cannot be the oracle; name a judge that does, such as chrf"
+        )
     return replace(spec, label=f"oracle ({spec.name})")
 
 
 @dataclass(frozen=True)
-class _Judging:
-    """What judging needs, whatever is judged."""
+class _Work:
+    """The lists and references, and what decoding and judging them need."""
 
     lists: Sequence[CandidateList]
     references: Sequence[Sequence[str]]
     rules: Rules
     tokenize: str
-    cache: Cache | None
+    scores: Path | None
+    judgements: Cache | None
     progress: bool
-    tell: Tell
-    tell_failure: Tell
+    report: Report
+    warn: Report
+
+    def decide(self, settings: Sequence[Setting], study: int) -> tuple[list[Decided], list[Study]]:
+        """The decisions of every setting, and studies of some lists."""
+        return decide_all(
+            self.lists,
+            [self.rules.applied_to(setting, self.lists[0]) for setting in settings],
+            self.rules,
+            scores=self.scores,
+            studied=_spread(len(self.lists), study),
+            progress=self.progress,
+            report=self.report,
+            warn=self.warn,
+        )
 
     def oracle_row(self, spec: JudgeSpec) -> Row:
         """The best candidates by the references."""
@@ -279,21 +311,21 @@ class _Judging:
                 spec,
                 tokenize=self.tokenize,
                 options=self.rules.options,
-                cache=self.cache,
+                cache=self.judgements,
                 progress=spec.label if self.progress else None,
             )
-        except Exception as exc:
-            self.tell_failure(f"{spec.label} failed: {reason_of(exc)}")
+        except Exception as exc:  # of any kind: the other rows are kept
+            self.warn(f"{spec.label} failed: {reason_of(exc)}")
             return Row(spec.label, "oracle", error=exc)
         return replace(_plain_row(spec.label, "oracle", choices, self.lists), chosen_by=(spec.name,))
 
     def evaluation(
         self, rows: Sequence[Row], judges: Sequence[JudgeSpec], *, baseline: str | None, draws: int, trials: int
     ) -> Evaluation:
-        """All rows that stand, judged; against the first row where the baseline failed."""
+        """The rows that did not fail, judged; against the first row if the baseline failed."""
         standing = {row.label: row for row in rows if row.error is None}
         if baseline is not None and baseline not in standing:
-            self.tell_failure(f"the baseline {baseline} failed; the others are compared with {rows[0].label} instead")
+            self.warn(f"the baseline {baseline} failed; the others are compared with {rows[0].label} instead")
         return evaluate(
             {label: row.texts for label, row in standing.items()},
             judges,
@@ -306,16 +338,25 @@ class _Judging:
             chosen_by={label: list(row.chosen_by) for label, row in standing.items() if row.chosen_by},
             tokenize=self.tokenize,
             options=self.rules.options,
-            cache=self.cache,
+            cache=self.judgements,
             progress=self.progress,
-            report=self.tell,
-            warn=self.tell_failure,
+            report=self.report,
+            warn=self.warn,
         )
 
 
 def _with_ratios(rows: Sequence[Row]) -> list[Row]:
-    """Costs as multiples of the first setting's that has one and failed nowhere."""
+    """Costs as multiples of the cost of the first setting without failed segments."""
     unit = next((row.seconds for row in rows if row.seconds and not row.fallbacks), None)
     return [
         replace(row, cost_ratio=None if unit is None or row.seconds is None else row.seconds / unit) for row in rows
     ]
+
+
+def _agreement(rows: Sequence[Row]) -> Agreement:
+    standing = {row.label: row for row in rows if row.error is None}
+    return agreement(
+        {label: row.choices for label, row in standing.items()},
+        {label: row.texts for label, row in standing.items()},
+        {label: row.decided.decisions for label, row in standing.items() if row.decided is not None},
+    )

@@ -15,6 +15,7 @@ from mbr.evaluate.evaluation import reason_of
 
 
 def as_json(done: Comparison) -> dict[str, Any]:
+    """Everything but the matrices, as plain values."""
     evaluation, agreement = done.evaluation, done.agreement
     document: dict[str, Any] = plain(
         {
@@ -28,16 +29,7 @@ def as_json(done: Comparison) -> dict[str, Any]:
             "seed": evaluation.seed,
             "summary": summary(done),
             "rows": [_row(done, row) for row in done.rows],
-            "judges": [
-                {
-                    "name": judge.label,
-                    "identity": judge.identity,
-                    "family": judge.family,
-                    "lower_is_better": judge.lower_is_better,
-                    "error": None if judge.error is None else reason_of(judge.error),
-                }
-                for judge in evaluation.judges
-            ],
+            "judges": [judge.description() for judge in evaluation.judges],
             "agreement": {
                 "rows": agreement.rows,
                 "settings": agreement.settings,
@@ -46,12 +38,12 @@ def as_json(done: Comparison) -> dict[str, Any]:
                 "regret": agreement.regret,
             },
             "regret_against_passes": [_study(study) for study in done.studies],
-            "left_out": [vars(one) for one in done.left_out],
+            "left_out": [vars(segment) for segment in done.left_out],
             "choices": [
                 {
                     "id": item.id,
                     "source": item.source,
-                    "references": [one[place] for one in done.references],
+                    "references": [texts[place] for texts in done.references],
                     "chosen": {row.label: row.texts[place] for row in done.rows if row.error is None},
                 }
                 for place, item in enumerate(done.lists)
@@ -62,11 +54,11 @@ def as_json(done: Comparison) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """As JSON can hold it: lists of arrays, None for what is no number."""
+    """A value as JSON can hold it: arrays as lists, NaN and infinity as None."""
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(member) for member in value]
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, (float, np.floating)):
@@ -89,11 +81,7 @@ def _row(done: Comparison, row: Row) -> dict[str, Any]:
         "error": None if row.error is None else reason_of(row.error),
         "fallbacks": {str(done.lists[place].id): reason for place, reason in row.fallbacks.items()},
         "scores": {
-            judge.label: {
-                **vars(judge.scores[row.label]),
-                "significant": judge.scores[row.label].significant,
-                "rank": done.ranks(place)[row.label],
-            }
+            judge.label: {**judge.scores[row.label].record(), "rank": done.ranks(place)[row.label]}
             for place, judge in enumerate(done.evaluation.judges)
             if row.label in judge.scores
         },

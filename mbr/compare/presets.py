@@ -9,7 +9,7 @@ from candidates.common.errors import UsageError
 
 @dataclass(frozen=True)
 class Preset:
-    """Words as on the command line. `models` are those that are meant where none is named."""
+    """Words as on the command line. `models`: the default checkpoints by name of utility or judge."""
 
     summary: str
     utilities: tuple[str, ...]

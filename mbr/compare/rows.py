@@ -1,4 +1,4 @@
-"""Rows that no utility chooses, to compare with: the beam's best, a random candidate, the best there is."""
+"""Rows that no utility chooses, to compare with: the first candidate, a random one, the best by the references."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def first_choices(lists: Sequence[CandidateList]) -> list[int]:
 
 
 def likeliest_choices(lists: Sequence[CandidateList]) -> list[int]:
-    """The candidate of the highest log-probability; the first one where they are not known."""
+    """The candidate with the highest log-probability; the first candidate of a list without log-probabilities."""
     return [
         0 if item.logprobs is None else int(np.argmax([-np.inf if value is None else value for value in item.logprobs]))
         for item in lists
@@ -27,7 +27,7 @@ def likeliest_choices(lists: Sequence[CandidateList]) -> list[int]:
 
 
 def random_choices(lists: Sequence[CandidateList], seed: int) -> list[int]:
-    """One of the entries as they were listed; the seed and the list's own texts decide which."""
+    """A random entry of each list, duplicates counted; it depends on the seed and the list's own texts alone."""
     chosen = []
     for item in lists:
         digest = hashlib.blake2b("\0".join([str(seed), item.source, *item.texts]).encode(), digest_size=8).digest()
@@ -46,11 +46,11 @@ def oracle_choices(
     cache: Cache | None = None,
     progress: str | None = None,
 ) -> list[int]:
-    """The candidate that a judge likes best, with the references at hand; ties to the earlier."""
+    """The candidate of each list with the best score by a judge, given the references; ties go to the earlier one."""
     with spec.open(references=len(references), tokenize=tokenize, options=options, cache=cache) as judge:
         sources = [item.source for item in lists for _ in item.texts]
         outputs = [text for item in lists for text in item.texts]
-        copies = [[text for text, item in zip(one, lists, strict=True) for _ in item.texts] for one in references]
+        copies = [[text for text, item in zip(texts, lists, strict=True) for _ in item.texts] for texts in references]
         judged = judged_rows(judge, judge.rows(sources, outputs, copies), cache, progress=progress)
         scores = judge.segment_scores(judged.statistics)
     if spec.lower_is_better:

@@ -1,7 +1,7 @@
 """Settings to compare: recipes with labels, from words.
 
-A setting is a word: `pear`, `pear=FOLDER`, `pear,strategy=half,add=logprob:6,label=PEAR with logprob`. Strategies given
-apart go with every utility that does not name its own and that they fit: `race`, `halving:500`, `race:0.05`.
+A setting is a word: `pear`, `pear=FOLDER`, `pear,strategy=half,add=logprob:6,label=PEAR with logprob`. Strategies in a
+list of their own (`race`, `halving:500`, `race:0.05`) go with every utility that names none and that they fit.
 
     >>> [setting.label for setting in parse_settings(["pear", "chrf"], ["half", "race"])]
     ['pear half', 'pear race', 'chrf']
@@ -27,9 +27,9 @@ LONGEST_LABEL = 60
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to choose: what was asked for, and the recipe that follows from it.
+    """One way to choose: the changes that were asked for, and the recipe that follows from them.
 
-    The recipe may depend on the lists: `for_lists` plans it anew.
+    The recipe may depend on the origin of the lists: `for_lists` plans it for them.
     """
 
     changes: Changes
@@ -38,12 +38,13 @@ class Setting:
 
     @classmethod
     def of(cls, changes: Changes, label: str = "") -> Setting:
+        """A setting, planned without lists. Raises UsageError if its parts do not fit together."""
         recipe = plan(changes)
         recipe.check()
         return cls(changes, recipe, label)
 
     def for_lists(self, first: CandidateList, common: Changes) -> Setting:
-        """The same for lists such as this one; `common` holds where this setting leaves something open."""
+        """The same for lists such as this one; `common` applies where this setting leaves something open."""
         changes = replace(
             self.changes,
             weights=self.changes.weights or common.weights,
@@ -55,48 +56,56 @@ class Setting:
         return replace(self, changes=changes, recipe=recipe)
 
     def chosen_by(self) -> list[str]:
-        """The utilities and terms that took part in the choice."""
+        """Names of the utility, the terms and the first stage that make the choice."""
         first_stage = [] if self.recipe.prefilter is None else [self.recipe.prefilter.name]
         return [self.recipe.utility, *(term.name for term in self.recipe.terms), *first_stage]
 
 
 def parse_settings(utilities: Sequence[str], strategies: Sequence[str] = ()) -> list[Setting]:
-    """The settings that words stand for, with labels that tell them apart; each fits together."""
-    apart = [parse_strategy(word) for word in strategies]
+    """Settings from words, with distinct labels.
+
+    Args:
+        utilities: words such as `chrf` and `pear=FOLDER,strategy=half`.
+        strategies: words such as `race` and `halving:500`, for the utilities that name no strategy.
+
+    Raises:
+        UsageError: a word cannot be read, its parts do not fit together, or two settings have the same label.
+    """
+    shared = [parse_strategy(word) for word in strategies]
     settings: list[Setting] = []
     for word in utilities:
         changes, own = parse_changes(word, {"label": _label})
         label = own.get("label", "")
-        named = changes.strategy is not None or changes.strategy_options
-        fitting = [] if named else [one for one in apart if _fits(changes, *one)]
+        names_strategy = changes.strategy is not None or changes.strategy_options
+        fitting = [] if names_strategy else [strategy for strategy in shared if _fits(changes, *strategy)]
         if not fitting:
             settings.append(Setting.of(changes, label))
         for name, numbers in fitting:
-            called = f"{label} {name}" if label and len(fitting) > 1 else label
-            settings.append(Setting.of(replace(changes, strategy=name, strategy_options=numbers), called))
+            distinct = f"{label} {name}" if label and len(fitting) > 1 else label
+            settings.append(Setting.of(replace(changes, strategy=name, strategy_options=numbers), distinct))
     return _labelled(settings)
 
 
 def _label(value: str) -> str:
     if not value.strip() or not printable(value) or len(value) > LONGEST_LABEL:
-        raise ValueError(f"is no label: 1 to {LONGEST_LABEL} characters, no line breaks")
+        raise ValueError(f"is no label; expected 1 to {LONGEST_LABEL} characters without line breaks")
     return value.strip()
 
 
 def _fits(changes: Changes, strategy: str, numbers: Mapping[str, Any]) -> bool:
-    """Whether a strategy goes with a utility, and saves something: matrices cost the same however little is asked."""
+    """Whether a strategy fits a utility and saves something: a utility that computes whole matrices saves nothing."""
     if issubclass(utility_class(changes.utility or ""), MatrixUtility) and strategy not in ("full", "aggregate"):
         return False
     try:
         Setting.of(replace(changes, strategy=strategy, strategy_options=numbers))
     except UsageError:
-        Setting.of(changes)  # what is wrong without the strategy too is an error
+        Setting.of(changes)  # raises if the setting is wrong without the strategy, too
         return False
     return True
 
 
 def _labelled(settings: list[Setting]) -> list[Setting]:
-    """Names as short as they can be: what tells two settings apart is added until all differ."""
+    """Labels as short as possible: strategy, model, numbers and rules are added until all labels differ."""
     several = Counter(setting.recipe.utility for setting in settings if not setting.label)
     for describe in (_short, _model, _numbers, _rules):
         labels = [setting.label or setting.recipe.utility for setting in settings]

@@ -1,8 +1,8 @@
 """A few lists in full: all pairs in both orders, to look at and to replay strategies on.
 
-The truth of a list is its decision by the complete matrix (strategy `both` for an antisymmetric utility, else `full`).
-A strategy replayed on the matrix asks it instead of the model, so that many of them cost nothing: how much regret is
-left after how many passes?
+The best choice of a list is that of the complete matrix (strategy `both` for an antisymmetric utility, else `full`). A
+replayed strategy reads its scores from the matrix instead of running the model, so regret against passes costs nothing
+more for any number of strategies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mbr.utilities.base import Triple
 
 SEEDS = 5
 TOLERANCES = (0.3, 0.1, 0.03, 0.01, 0.003)
-BUDGETS = (1, 2, 4, 8, 16)  # passes a candidate
+BUDGETS = (1, 2, 4, 8, 16)  # passes per candidate
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class Portrait:
 
     item: CandidateList
     values: NDArray[np.float32]
-    expected: NDArray[np.float64]
+    scores: NDArray[np.float64]
     antisymmetric: bool
 
     @property
     def asymmetry(self) -> float:
-        """What the two orders of a pair leave over, on the average: half their sum, or half their difference.
+        """Mean size of half the sum (antisymmetric utilities) or half the difference (others) of a pair's two orders.
 
-        0 were it exactly antisymmetric, or symmetric.
+        0 for an exactly antisymmetric or symmetric matrix.
         """
         first, second = np.triu_indices(len(self.values), 1)
         reverse = self.values[second, first].astype(np.float64) * (1 if self.antisymmetric else -1)
@@ -52,7 +52,7 @@ class Portrait:
 
 @dataclass(frozen=True)
 class Point:
-    """A strategy replayed: mean passes a list, and mean regret as a share of best minus mean."""
+    """A replayed strategy: mean passes per list, and mean regret as a share of best minus mean."""
 
     strategy: str
     number: str  # its tolerance or budget
@@ -62,7 +62,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Study:
-    """What a utility says of the lists in full."""
+    """A utility with its terms on some lists: complete matrices, and strategies replayed on them."""
 
     setting: Setting
     relation: Relation
@@ -71,7 +71,7 @@ class Study:
 
 
 def titles(studies: Sequence[Study]) -> list[str]:
-    """A name for each: the utility, with its terms; or the whole setting's where that is not enough."""
+    """A name for each: the utility with its terms, or the label of the setting where that is not unique."""
     short = [
         ", ".join([recipe.utility, *(f"{term.name} {term.weight:g}" for term in recipe.terms)])
         for recipe in (study.setting.recipe for study in studies)
@@ -79,19 +79,19 @@ def titles(studies: Sequence[Study]) -> list[str]:
     return [name if short.count(name) == 1 else study.setting.label for name, study in zip(short, studies, strict=True)]
 
 
-def regret_of(expected: NDArray[np.float64], choice: int, best: int) -> float | None:
-    """What a choice loses against the best, as a share of best minus mean; None where its utility is not known.
+def regret_of(scores: NDArray[np.float64], choice: int, best: int) -> float | None:
+    """The regret of a choice as a share of best minus mean; None where the choice has no score.
 
-    The best is what whoever has these expected utilities would choose; what looks better still loses nothing.
+    `best` is the place of the decision by these scores; a choice that scores higher still has no regret.
     """
-    if not len(expected) or not np.isfinite(expected[choice]):
+    if not len(scores) or not np.isfinite(scores[choice]):
         return None
-    most, mean = float(expected[best]), float(np.nanmean(expected))
-    return max(float((most - expected[choice]) / (most - mean)), 0.0) if most > mean else 0.0
+    highest, mean = float(scores[best]), float(np.nanmean(scores))
+    return max(float((highest - scores[choice]) / (highest - mean)), 0.0) if highest > mean else 0.0
 
 
 def study(setting: Setting, decoder: Decoder, lists: Sequence[CandidateList]) -> Study:
-    """Score all pairs of these lists and replay strategies on them. The decoder gives the rules, not the strategy."""
+    """Score all pairs of these lists and replay strategies on them. The decoder's own strategy plays no part."""
     relation = decoder.utility.relation
     complete = replace(decoder, strategy=get_strategy("full"), keep_matrix=True, on_error="stop", models=None)
     exact = get_strategy("both" if relation == "antisymmetric" else "full")
@@ -99,10 +99,10 @@ def study(setting: Setting, decoder: Decoder, lists: Sequence[CandidateList]) ->
     for decision in chain.from_iterable(complete.windows(lists)):
         assert decision.candidates is not None
         assert decision.matrix is not None
-        known = _known(decision.candidates, decision.matrix.values, relation)
-        terms = _known_terms(decoder, decision)
+        utility = _from_matrix(decision.candidates, decision.matrix.values, relation)
+        terms = _from_decision(decoder, decision)
         players.append(
-            replace(decoder, utility=known, strategy=exact, terms=terms, memory=None, on_error="stop", models=None)
+            replace(decoder, utility=utility, strategy=exact, terms=terms, memory=None, on_error="stop", models=None)
         )
         scores = _play(players[-1], decision.candidates).scores
         portraits.append(Portrait(decision.candidates, decision.matrix.values, scores, relation == "antisymmetric"))
@@ -112,24 +112,24 @@ def study(setting: Setting, decoder: Decoder, lists: Sequence[CandidateList]) ->
     return Study(setting, relation, tuple(portraits), tuple(points))
 
 
-def _known(item: CandidateList, values: NDArray[np.float32], relation: Relation) -> PairUtility:
-    """A utility that answers from the matrix of a list."""
+def _from_matrix(item: CandidateList, values: NDArray[np.float32], relation: Relation) -> PairUtility:
+    """A utility that reads its scores from the matrix of a list."""
     places = {text: place for place, text in enumerate(item.texts)}
 
-    class Known(PairUtility):
-        name = "known"
+    class FromMatrix(PairUtility):
+        name = "from matrix"
 
         def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
             return np.array([values[places[first], places[second]] for _, first, second in triples], np.float32)
 
-    Known.relation = relation
-    return Known()
+    FromMatrix.relation = relation
+    return FromMatrix()
 
 
-def _known_terms(decoder: Decoder, decision: Decision) -> tuple[WeightedTerm, ...]:
-    """Terms that answer with the values of a decision."""
+def _from_decision(decoder: Decoder, decision: Decision) -> tuple[WeightedTerm, ...]:
+    """Terms that read their values from a decision."""
 
-    class Known(Term):
+    class FromDecision(Term):
         def __init__(self, name: str) -> None:
             self.name = name
 
@@ -137,7 +137,7 @@ def _known_terms(decoder: Decoder, decision: Decision) -> tuple[WeightedTerm, ..
             return [decision.terms[self.name] for _ in lists]
 
     return tuple(
-        WeightedTerm(Known(spec.name), weighted.weight)
+        WeightedTerm(FromDecision(spec.name), weighted.weight)
         for spec, weighted in zip(decoder.recipe.terms, decoder.terms, strict=True)
     )
 
@@ -147,7 +147,7 @@ def _play(decoder: Decoder, item: CandidateList) -> Decision:
 
 
 def _strategies(relation: Relation, portraits: Sequence[Portrait]) -> Iterator[Strategy]:
-    size = round(float(np.mean([len(one.item) for one in portraits])))
+    size = round(float(np.mean([len(portrait.item) for portrait in portraits])))
     if relation == "antisymmetric":
         yield from (get_strategy(name) for name in ("half", "balanced", "both"))
         yield from (get_strategy("race", tolerance=tolerance) for tolerance in TOLERANCES)
@@ -161,6 +161,6 @@ def _point(strategy: Strategy, players: Sequence[Decoder], portraits: Sequence[P
             recipe = replace(player.recipe, seed=seed)
             decision = _play(replace(player, strategy=strategy, recipe=recipe), portrait.item)
             passes.append(decision.passes)
-            regrets.append(regret_of(portrait.expected, decision.ranking[0], int(portrait.expected.argmax())) or 0.0)
+            regrets.append(regret_of(portrait.scores, decision.ranking[0], int(portrait.scores.argmax())) or 0.0)
     number = strategy.settings.get("tol", strategy.settings.get("budget", ""))
     return Point(strategy.name, str(number), float(np.mean(passes)), float(np.mean(regrets)))

@@ -1,4 +1,4 @@
-"""A comparison in plain words: what is best, is it luck, what does it cost, how much is left to gain."""
+"""A comparison in sentences: the best setting, whether that may be chance, costs, and how much is left to gain."""
 
 from __future__ import annotations
 
@@ -9,37 +9,27 @@ from mbr.evaluate import JudgeResult, SystemScore
 from mbr.evaluate.evaluation import FEW_SEGMENTS, reason_of
 from mbr.utilities import MatrixUtility, utility_class
 
+MOST_NAMED = 5  # segments named in one sentence
+
 
 def summary(done: Comparison) -> list[str]:
     """Sentences, the most important first."""
     settings = [row for row in done.rows if row.kind in ("setting", "quality") and row.error is None]
     judges = [judge for judge in done.evaluation.judges if judge.error is None]
-    said = [_verdict(done, settings, judges)] if settings and judges else []
+    sentences = [_verdict(done, settings, judges)] if settings and judges else []
     if len(done.lists) < FEW_SEGMENTS:
-        said.append(f"Only {_segments(len(done.lists))}: intervals and tests mean little.")
-    said += [_best(done, settings, judge) for judge in judges if settings]
+        sentences.append(f"Only {_segments(len(done.lists))}: intervals and tests mean little.")
+    sentences += [_best(done, settings, judge) for judge in judges if settings]
     if done.wanted_baseline is not None:
-        said.append(f"{done.wanted_baseline} failed, so all are compared with {done.baseline} instead.")
-    said += _costs(settings)
-    said += _same_utility(done, settings)
-    said += _left_to_gain(done, settings, judges)
-    for row in done.rows:
-        if row.error is not None:
-            said.append(f"{row.label} failed: {reason_of(row.error)}.")
-        elif row.fallbacks:
-            first = next(iter(row.fallbacks.values()))
-            said.append(f"{row.label}: the first candidate stands in for {_segments(len(row.fallbacks))} ({first}).")
-    said += [
-        f"The judge {j.label} failed: {reason_of(j.error)}." for j in done.evaluation.judges if j.error is not None
-    ]
-    if done.left_out:
-        named = ", ".join(str(one.id) for one in done.left_out[:5]) + (", ..." if len(done.left_out) > 5 else "")
-        said.append(f"Left out for all rows: {_segments(len(done.left_out))} ({named}): {done.left_out[0].reason}.")
-    return said
+        sentences.append(f"{done.wanted_baseline} failed, so all rows are compared with {done.baseline} instead.")
+    sentences += _costs(settings)
+    sentences += _same_utility(done, settings)
+    sentences += _left_to_gain(done, settings, judges)
+    return sentences + _failures(done)
 
 
 def _verdict(done: Comparison, settings: list[Row], judges: list[JudgeResult]) -> str:
-    """Who is better than the baseline by judges that are not of its own family."""
+    """Settings that differ from the baseline, by judges that are not of the family of either."""
     better, worse = {}, {}
     for row in settings:
         if row.label == done.baseline:
@@ -49,11 +39,11 @@ def _verdict(done: Comparison, settings: list[Row], judges: list[JudgeResult]) -
             for judge in judges
             if not (judge.scores[row.label].same_family or judge.scores[done.baseline].same_family)
         ]
-        signs = {judge.label: _gain(judge, judge.scores[row.label]) for judge in independent}
-        sure = {judge.label for judge in independent if judge.scores[row.label].significant}
-        if won := [name for name, gain in signs.items() if gain > 0 and name in sure]:
+        significant = [judge for judge in independent if judge.scores[row.label].significant]
+        gains = {judge.label: gain(judge, judge.scores[row.label]) for judge in significant}
+        if won := [name for name, value in gains.items() if value > 0]:
             better[row.label] = (won, len(independent))
-        if lost := [name for name, gain in signs.items() if gain < 0 and name in sure]:
+        if lost := [name for name, value in gains.items() if value < 0]:
             worse[row.label] = lost
     if not done.evaluation.trials:
         return f"Differences from {done.baseline} were not tested (no trials)."
@@ -73,15 +63,20 @@ def _best(done: Comparison, settings: list[Row], judge: JudgeResult) -> str:
     ordered = sorted(settings, key=lambda row: -sign * judge.scores[row.label].score)
     best = ordered[0]
     score = judge.scores[best.label]
-    sentence = f"By {judge.label}, {best.label} is the best setting: {_shown(judge, score)}"
-    if best.label != done.baseline:
-        sentence += f", {_against(done, judge, score)}"
+    if best.label == done.baseline:
+        sentence = f"By {judge.label}, {best.label} is the best setting: {_shown(judge, score)}"
+    elif gain(judge, score) > 0:
+        sentence = f"By {judge.label}, {best.label} is the best setting: {_shown(judge, score)}, "
+        sentence += difference(done, judge, score)
+    else:
+        sentence = f"By {judge.label}, no setting improves on {done.baseline}; the best, {best.label}, is "
+        sentence += f"{difference(done, judge, score)}: {_shown(judge, score)}"
     if score.same_family:
-        sentence += "; but that judge is of the family of its utility and flatters it"
+        sentence += "; this judge is of the family of the utility and overrates its choices"
         others = [row for row in ordered if not judge.scores[row.label].same_family]
         if others:
             other = judge.scores[others[0].label]
-            sentence += f"; of the others {others[0].label} is the best ({_shown(judge, other)})"
+            sentence += f"; of the other settings {others[0].label} is the best ({_shown(judge, other)})"
     return sentence + "."
 
 
@@ -92,50 +87,53 @@ def _shown(judge: JudgeResult, score: SystemScore) -> str:
     return f"{score.score:.{digits}f} [{score.low:.{digits}f}, {score.high:.{digits}f}]"
 
 
-def _against(done: Comparison, judge: JudgeResult, score: SystemScore) -> str:
-    base = judge.scores[done.baseline].score
-    words = f"{score.score - base:+.{judge.digits}f} against {done.baseline}"
-    if score.p_randomisation is None:
-        return words
-    return (
-        f"{words}, {'beyond chance' if score.significant else 'which may be chance'} (p = {score.p_randomisation:.2g})"
-    )
-
-
-def _gain(judge: JudgeResult, score: SystemScore) -> float:
+def gain(judge: JudgeResult, score: SystemScore) -> float:
+    """The improvement over the baseline: positive is better, also where a lower score is."""
     return (score.difference or 0.0) * (-1 if judge.lower_is_better else 1)
 
 
+def difference(done: Comparison, judge: JudgeResult, score: SystemScore) -> str:
+    """The improvement or loss against the baseline in words, with the p-value of the randomisation test."""
+    value = gain(judge, score)
+    if round(value, judge.digits) == 0:
+        return f"equal to {done.baseline}"
+    words = f"{abs(value):.{judge.digits}f} {'better' if value > 0 else 'worse'} than {done.baseline}"
+    if score.p_randomisation is None:
+        return words
+    chance = "beyond chance" if score.significant else "which may be chance"
+    return f"{words}, {chance} (p = {score.p_randomisation:.2g})"
+
+
 def _costs(settings: list[Row]) -> list[str]:
-    whole = (row for row in settings if row.seconds and not row.fallbacks)
-    known = sorted(whole, key=lambda row: row.seconds or 0.0)
-    if len(known) < 2:
+    complete = (row for row in settings if row.seconds and not row.fallbacks)
+    ordered = sorted(complete, key=lambda row: row.seconds or 0.0)
+    if len(ordered) < 2:
         return []
-    cheap, dear = known[0], known[-1]
-    assert cheap.seconds is not None
-    assert dear.seconds is not None
+    cheapest, costliest = ordered[0], ordered[-1]
+    assert cheapest.seconds is not None
+    assert costliest.seconds is not None
     return [
-        f"{cheap.label} is the cheapest ({duration(cheap.seconds)}), {dear.label} the dearest "
-        f"({duration(dear.seconds)}, {_times(dear.seconds / cheap.seconds)} as much)."
+        f"{cheapest.label} is the cheapest ({duration(cheapest.seconds)}), {costliest.label} the most expensive "
+        f"({duration(costliest.seconds)}, {_times(costliest.seconds / cheapest.seconds)} as much)."
     ]
 
 
 def _same_utility(done: Comparison, settings: list[Row]) -> list[str]:
-    """What the cheaper of two strategies of one utility saves, and how often it chooses the same."""
-    said = []
+    """Of two strategies with the same utility: how many passes the cheaper saves, and how often it chooses the same."""
+    sentences = []
     names = done.agreement.rows
-    for one, other in combinations(settings, 2):
-        if _model(one) != _model(other) or not one.passes or not other.passes or one.passes == other.passes:
+    for pair in combinations(settings, 2):
+        cheap, costly = sorted(pair, key=lambda row: row.passes or 0)
+        if _model(cheap) != _model(costly) or not cheap.passes or not costly.passes or cheap.passes == costly.passes:
             continue
-        if issubclass(utility_class(one.chosen_by[0]), MatrixUtility):  # fewer pairs save nothing
+        if issubclass(utility_class(cheap.chosen_by[0]), MatrixUtility):  # fewer pairs save nothing
             continue
-        cheap, dear = sorted((one, other), key=lambda row: row.passes or 0)
-        same = done.agreement.same[names.index(cheap.label), names.index(dear.label)]
-        said.append(
-            f"{cheap.label} makes the choice of {dear.label} in {100 * same:.0f} % of the segments, with "
-            f"{_times((dear.passes or 0) / (cheap.passes or 1))} fewer passes."
+        same = done.agreement.same[names.index(cheap.label), names.index(costly.label)]
+        sentences.append(
+            f"{cheap.label} makes the same choice as {costly.label} in {100 * same:.0f} % of the segments, with "
+            f"{_times(costly.passes / cheap.passes)} fewer passes."
         )
-    return said
+    return sentences
 
 
 def _model(row: Row) -> object:
@@ -146,16 +144,36 @@ def _model(row: Row) -> object:
 
 def _left_to_gain(done: Comparison, settings: list[Row], judges: list[JudgeResult]) -> list[str]:
     oracle = next((row for row in done.rows if row.kind == "oracle" and row.error is None), None)
-    by = next((judge for judge in judges if oracle is not None and judge.name in oracle.chosen_by), None)
-    if oracle is None or by is None or not settings:
+    judge = next((judge for judge in judges if oracle is not None and judge.name in oracle.chosen_by), None)
+    if oracle is None or judge is None or not settings:
         return []
-    sign = -1 if by.lower_is_better else 1
-    best = max(sign * by.scores[row.label].score for row in settings)
-    gap = sign * by.scores[oracle.label].score - best
+    sign = -1 if judge.lower_is_better else 1
+    best = max(sign * judge.scores[row.label].score for row in settings)
+    gap = sign * judge.scores[oracle.label].score - best
     return [
-        f"The best candidates there are reach {_shown(by, by.scores[oracle.label])} by {by.label}, "
-        f"{gap:.{by.digits}f} better than the best setting: so much these lists still hold."
+        f"The best candidates by the references reach {_shown(judge, judge.scores[oracle.label])} by {judge.label}: "
+        f"{gap:.{judge.digits}f} better than the best setting, which is what these lists leave to gain."
     ]
+
+
+def _failures(done: Comparison) -> list[str]:
+    sentences = []
+    for row in done.rows:
+        if row.error is not None:
+            sentences.append(f"{row.label} failed: {reason_of(row.error)}.")
+        elif row.fallbacks:
+            reason = next(iter(row.fallbacks.values()))
+            failed = _segments(len(row.fallbacks))
+            sentences.append(f"{row.label}: the first candidate stands in for {failed} ({reason}).")
+    for judge in done.evaluation.judges:
+        if judge.error is not None:
+            sentences.append(f"The judge {judge.label} failed: {reason_of(judge.error)}.")
+    if done.left_out:
+        ids = [str(segment.id) for segment in done.left_out[:MOST_NAMED]]
+        ids += ["..."] if len(done.left_out) > MOST_NAMED else []
+        count, reason = _segments(len(done.left_out)), done.left_out[0].reason
+        sentences.append(f"Left out for all rows: {count} ({', '.join(ids)}): {reason}.")
+    return sentences
 
 
 def duration(seconds: float) -> str:

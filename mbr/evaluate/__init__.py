@@ -9,7 +9,8 @@ Outputs of systems go in; scores by several judges come out, with intervals, tes
 
 | module | turns | into |
 | --- | --- | --- |
-| `judges` | `chrf`, `xcomet=FOLDER` | a judge: statistics per segment, and scores of summed statistics |
+| `base` | | what a judge is: statistics per segment, and scores of summed statistics |
+| `judges` | `chrf`, `xcomet=FOLDER` | a judge |
 | `lexical`, `neural` | texts | those statistics, through sacrebleu and `mbr.metrics` |
 | `judging` | judge and rows | statistics, of which `mbr.cache.judgements` keeps each |
 | `statistics` | statistics of systems | intervals and p-values |
@@ -19,8 +20,9 @@ Outputs of systems go in; scores by several judges come out, with intervals, tes
 
 from __future__ import annotations
 
+from mbr.evaluate.base import Judge
 from mbr.evaluate.evaluation import Evaluation, JudgeResult, SystemScore, evaluate
-from mbr.evaluate.judges import Judge, JudgeSpec, judge_names, parse_judges
+from mbr.evaluate.judges import JudgeSpec, judge_names, parse_judges
 
 __all__ = [
     "Evaluation",

@@ -14,8 +14,9 @@ import numpy as np
 
 from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
 from mbr.cache.judgements import Cache
+from mbr.evaluate.base import Flags, Floats, Judge
 from mbr.evaluate.checks import Checks, check_outputs
-from mbr.evaluate.judges import WITHOUT_REFERENCES, Flags, Floats, Judge, JudgeSpec, parse_judges
+from mbr.evaluate.judges import WITHOUT_REFERENCES, JudgeSpec, judge_specs
 from mbr.evaluate.judging import judged_rows
 from mbr.evaluate.statistics import bootstrap_scores, compare, interval
 
@@ -197,8 +198,7 @@ def evaluate(
         trials=trials,
         seed=seed,
     )
-    parsed = iter(parse_judges([judge for judge in judges if isinstance(judge, str)]))
-    specs = [next(parsed) if isinstance(judge, str) else judge for judge in judges]
+    specs = judge_specs(judges)
     segments = _check(task, specs)
     results = _judge_all(task, specs, options, tokenize, cache, progress, report, warn)
     return Evaluation(

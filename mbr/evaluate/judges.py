@@ -1,35 +1,24 @@
-"""Judges by name. A judge turns texts into statistics per segment, and summed statistics into a score.
+"""Judges by name: what each needs, its family and its licence, before it is loaded; `JudgeSpec.open` loads it.
 
-The bootstrap, the randomisation test and the cache need no more than that: BLEU, TER and chrF of a resample come from
-summed counts, not from a mean of sentence scores; a neural judge's statistics are a score and a 1.
-
-    spec, = parse_judges(["bleu"])
-    with spec.open(references=1) as judge:
-        judged = judge.judge(judge.rows(None, ["Ein Hund."], [["Der Hund."]]))
-        judge.system_score(judged.statistics)
+spec, = parse_judges(["bleu"])
+with spec.open(references=1) as judge:
+    judged = judge.judge(judge.rows(None, ["Ein Hund."], [["Der Hund."]]))
+    judge.system_score(judged.statistics)
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from candidates.common.closing import Closing
 from candidates.common.errors import UsageError
+from mbr.evaluate.base import Judge
 
 if TYPE_CHECKING:
     from mbr.cache.judgements import Cache
-
-Row = tuple[str, ...]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 LEXICAL = {
     "chrf": "character n-gram F-score, sacrebleu's chrF2",
@@ -42,48 +31,6 @@ WITHOUT_REFERENCES = "cometkiwi, metricx-qe, xcomet-qe"
 WITH_AND_WITHOUT = ("xcomet", "metricx")
 WITHOUT_SOURCE = ("bleurt", "embedding")
 QE = "-qe"
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Of each row: its statistics [rows, k], and whether it is longer than the judge's input [rows]."""
-
-    statistics: Floats
-    truncated: Flags
-
-
-class Judge(Closing, ABC):
-    """A judge that is ready to score. `identity` names everything that may change its scores."""
-
-    identity: str
-    columns: int  # how many statistics a row has
-    # Networks score rows of similar length together; for others the order of segments is best.
-    by_length = False
-
-    @abstractmethod
-    def rows(
-        self, sources: Sequence[str] | None, outputs: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> list[Row]:
-        """For each segment, all texts that its statistics depend on. `references` holds sets of them."""
-
-    @abstractmethod
-    def judge(self, rows: Sequence[Row]) -> Judged: ...
-
-    @abstractmethod
-    def scores(self, sums: Floats) -> Floats:
-        """Scores [draws] of summed statistics [draws, k]."""
-
-    @abstractmethod
-    def system_score(self, statistics: Floats) -> float:
-        """The score of a system, of the statistics [segments, k] of its segments."""
-
-    @abstractmethod
-    def segment_scores(self, statistics: Floats) -> Floats:
-        """Scores [segments] of the single segments."""
-
-    def notes(self) -> list[str]:
-        """Notes for the user once it is loaded, such as a licence."""
-        return []
 
 
 @dataclass(frozen=True)
@@ -162,6 +109,12 @@ def judge_names() -> list[str]:
 
     neural = ([name, name + QE] if name in WITH_AND_WITHOUT else [name] for name in metric_names())
     return [*LEXICAL, *(name for names in neural for name in names)]
+
+
+def judge_specs(judges: Sequence[str | JudgeSpec]) -> list[JudgeSpec]:
+    """The same judges in their order, with names parsed."""
+    parsed = iter(parse_judges([judge for judge in judges if isinstance(judge, str)]))
+    return [next(parsed) if isinstance(judge, str) else judge for judge in judges]
 
 
 def parse_judges(words: Sequence[str]) -> list[JudgeSpec]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mbr.cache.judgements import Cache
 from mbr.cache.store import key_of
-from mbr.evaluate.judges import Judge, Judged, Row
+from mbr.evaluate.base import Judge, Judged, Row
 
 PORTION_SECONDS = 30.0  # of scoring between commits
 PORTION_ROWS = 20_000

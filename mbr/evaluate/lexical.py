@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from candidates.common.errors import EnvironmentProblem, UsageError
-from mbr.evaluate.judges import Floats, Judge, Judged, Row
+from mbr.evaluate.base import Floats, Judge, Judged, Row
 from mbr.utilities.ngrams import word_ids
 from mbr.utilities.ter import edit_counts
 

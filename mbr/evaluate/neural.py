@@ -11,7 +11,7 @@ from candidates.common.errors import ModelError
 from candidates.common.version import __version__
 from mbr.cache.judgements import Cache
 from mbr.cache.store import key_of
-from mbr.evaluate.judges import Floats, Judge, Judged, Row
+from mbr.evaluate.base import Floats, Judge, Judged, Row
 from mbr.metrics.base import Metric
 
 

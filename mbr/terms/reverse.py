@@ -70,27 +70,31 @@ class Reverse(Term):
         if not self._direction_checked:
             self._check_direction(lists)
         rows = [(item.source, text) for item in lists for text in item.texts]
-        scores = self._score(rows) if self.memory is None else self.memory.score(rows, self._score)
-        return list(np.split(np.asarray(scores, np.float64), np.cumsum([len(item) for item in lists])[:-1]))
+        return list(np.split(self._scores(rows), np.cumsum([len(item) for item in lists])[:-1]))
 
     def close(self) -> None:
         self._scorer.close()
+
+    def _scores(self, rows: Sequence[tuple[str, ...]]) -> Values:
+        """Of (source, candidate) rows, those in memory not computed again."""
+        scores = self._score(rows) if self.memory is None else self.memory.score(rows, self._score)
+        return np.asarray(scores, np.float64)
 
     def _score(self, rows: Sequence[tuple[str, ...]]) -> Values:
         return self._scorer.score([(text, source) for source, text in rows])
 
     def _check_direction(self, lists: Sequence[CandidateList]) -> None:
         """A model of the same direction finds candidates probable given the source, not the other way round."""
-        pairs = [
-            (text, item.source)
+        rows = [
+            (item.source, text)
             for item in lists[:PROBED_LISTS]
             for text in item.texts[:PROBED_CANDIDATES]
             if text.strip() and item.source.strip() and text != item.source
         ]
-        if not pairs:
+        if not rows:
             return
-        right = self._scorer.score(pairs)
-        wrong = self._scorer.score([(source, text) for text, source in pairs])
+        right = self._scores(rows)
+        wrong = self._scores([(text, source) for source, text in rows])
         self._direction_checked = True
         if float(np.mean(wrong)) > float(np.mean(right)):
             raise ModelError(

@@ -18,7 +18,7 @@ SOURCES = ["Tom is sick.", "", "I have no money.", "Where do you live?"]
 
 
 class Counting(Generator):
-    """A real generator that counts what it makes, and may be interrupted."""
+    """A real generator that counts its lists, and may be interrupted."""
 
     def __init__(self, inner: Generator, stop_after: int | None = None) -> None:
         super().__init__()
@@ -40,14 +40,14 @@ def test_lists_are_made_once_for_all_runs(tmp_path: Path) -> None:
         generator = Counting(inner)
         first = keep_lists(generator, SOURCES, tmp_path / "lists")
         again = keep_lists(generator, SOURCES, tmp_path / "lists")
-        assert (first.known, again.known, generator.made) == (False, True, 4)
+        assert (first.reused, again.reused, generator.made) == (False, True, 4)
         assert first.path == again.path
         assert first.seconds == again.seconds is not None
         assert [len(item) for item in read_lists(first.path)] == [4, 1, 4, 4]
         assert list(read_lists(first.path)) == list(inner.generate(SOURCES))
         assert keep_lists(generator, SOURCES[:2], tmp_path / "lists").path != first.path
     with open_generator(Settings(nbest=3)) as other:
-        assert not keep_lists(other, SOURCES, tmp_path / "lists").known
+        assert not keep_lists(other, SOURCES, tmp_path / "lists").reused
 
 
 def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
@@ -60,4 +60,4 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
         kept = keep_lists(rest, SOURCES, tmp_path / "lists")
     assert kept.path.read_bytes() == whole
     assert rest.made == 2
-    assert kept.seconds is None  # of which part of it would it be?
+    assert kept.seconds is None  # it would be the cost of a part

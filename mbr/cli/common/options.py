@@ -1,9 +1,8 @@
-"""Options and their parsing that mbr-evaluate, mbr-metaeval and mbr-compare share."""
+"""Options that mbr-evaluate, mbr-metaeval and mbr-compare share."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -47,15 +46,3 @@ def open_judgements(options: argparse.Namespace, console: Console, stack: ExitSt
     from mbr.cache.judgements import Cache
 
     return stack.enter_context(Cache(warn=console.warn))
-
-
-def parse_with_lists(parser: argparse.ArgumentParser, argv: list[str], lists: Sequence[str]) -> argparse.Namespace:
-    """The options of file and command line; a list on the command line replaces the file's."""
-    from candidates.command.config import with_config
-
-    options: argparse.Namespace = parser.parse_args(with_config(parser, argv))
-    flags = parser.parse_args(argv)
-    for name in lists:
-        if getattr(flags, name) is not None:
-            setattr(options, name, getattr(flags, name))
-    return options

@@ -1,6 +1,7 @@
-"""mbr-compare: sources or candidate lists in; several utilities and strategies, judged and drawn, out.
+"""mbr-compare: sources or candidate lists in; a report on several utilities, strategies and terms out.
 
-Parse and check here; where the lists come from is in `input.py`, the work in `mbr.compare`.
+The steps: parse and check (here), settings and judges (`settings.py`), lists (`input.py`), compare (`mbr.compare`),
+write (here, with `tables.py`).
 """
 
 from __future__ import annotations
@@ -14,18 +15,25 @@ import traceback
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.numbers import check_numbers
 from candidates.common.errors import MbrError, UsageError
 from candidates.formats import INPUT_FORMATS
 from candidates.options import add_generation_options
-from mbr.cli.common.options import add_judge_model_options, parse_with_lists
+from mbr.cli.common.options import (
+    add_config_option,
+    add_judge_model_options,
+    add_significance_options,
+    open_judgements,
+)
 from mbr.cli.common.recipes import add_reference_options
 
 if TYPE_CHECKING:
-    from mbr.compare import Comparison
+    from mbr.cli.compare.input import Input
+    from mbr.compare import Comparison, Setting
+    from mbr.evaluate import JudgeSpec
 
 QUICK_START = """\
 quick start:
@@ -34,15 +42,14 @@ quick start:
   mbr-compare --preset pear-table2 --candidates lists.jsonl --references ref.txt --device cuda -o table2"""
 
 FILES = ("report.html", "report.json", "report.tsv")
-LISTS = ("utility", "strategy", "judge", "references", "model")
 
 
 def parser() -> Parser:
     p = Parser(
         "mbr-compare",
         "Which utility and which strategy to use, and what they cost: decode the same candidate lists with several "
-        "settings, judge what each has chosen, and write one page to look at (report.html), one for programs "
-        "(report.json) and a table (report.tsv).",
+        "settings, judge the choices, and write a page (report.html), the same for programs (report.json) and a table "
+        "(report.tsv).",
         QUICK_START,
     )
     _add_input(p)
@@ -51,8 +58,7 @@ def parser() -> Parser:
     _add_output(p)
     add_generation_options(p, short_names=False)
     add_judge_model_options(p, "models (all utilities and judges)", "lists, scores and judgements")
-    g = p.add_argument_group("run")
-    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
+    add_config_option(p)
     add_message_options(p)
     return p
 
@@ -99,8 +105,8 @@ def _add_settings(p: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="NAME[:X]",
-        help="for each utility that it fits and that names none: half, race:0.05, halving:500 ... (default: the "
-        "utility's own)",
+        help="for every utility that names none and that it fits: half, race:0.05, halving:500 ... (default: that of "
+        "the utility)",
     )
     g.add_argument("--preset", metavar="NAME", help="an experiment by name: pear-table2")
     g.add_argument(
@@ -108,7 +114,7 @@ def _add_settings(p: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="NAME=MODEL",
-        help="checkpoint of a utility, term or judge wherever it names none: a folder, a file, or a hub name",
+        help="checkpoint of a utility, term or judge that names none: a folder, a file, or a hub name",
     )
     add_reference_options(g)
 
@@ -129,50 +135,52 @@ def _add_judges(p: argparse.ArgumentParser) -> None:
         "--oracle",
         default="chrf",
         metavar="NAME",
-        help="judge that finds the best candidate by the references; none: no such row",
+        help="judge that finds the best candidate of each list by the references; none: no such row",
     )
     g.add_argument("--tokenize", default="13a", metavar="NAME", help="sacrebleu tokenizer for bleu: zh, ja-mecab, ...")
-    g.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="draws for intervals; 0: none")
-    g.add_argument("--trials", type=int, default=10_000, metavar="N", help="of the randomisation test; 0: none")
+    add_significance_options(g)
 
 
 def _add_output(p: argparse.ArgumentParser) -> None:
     g = p.add_argument_group("output")
-    g.add_argument("-o", "--output", metavar="FOLDER", default="report", help="where the three files go")
+    g.add_argument("-o", "--output", metavar="FOLDER", default="report", help="for the three files")
     g.add_argument(
         "--study",
         type=int,
         default=6,
         metavar="K",
-        help="segments of which all pairs are scored in both orders, for heat maps and regret against passes",
+        help="segments whose pairs are all scored in both orders, for heat maps and regret against passes",
     )
     g.add_argument("--title", metavar="TEXT", help="of the page")
     g.add_argument("--force", action="store_true", help="overwrite an earlier report")
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    options = parse_with_lists(parser(), sys.argv[1:] if argv is None else list(argv), LISTS)
+    from candidates.command.config import with_config
+
+    p = parser()
+    options = p.parse_args(with_config(p, sys.argv[1:] if argv is None else argv))
     console = Console("mbr-compare", quiet=options.quiet, log_format=options.log_format)
     _check(options)
 
     from mbr.cli.compare.input import read_input
     from mbr.cli.compare.settings import judges_of, nbest_of, oracle_of, settings_of
 
-    # What makes no sense is told before anything is read or loaded.
+    # Misfits end here, before anything is read or loaded.
     options.nbest = nbest_of(options)
     settings, judges, oracle = settings_of(options), judges_of(options), oracle_of(options)
     began = time.monotonic()
     with ExitStack() as stack:
-        given = read_input(options, settings, judges, oracle, stack, console)
+        lists = read_input(options, settings, judges, oracle, stack, console)
         _make_folder(Path(options.output))
-        done = _compare(options, settings, judges, oracle, given, stack, console)
+        done = _compare(options, settings, judges, oracle, lists, stack, console)
     _print_table(done)
     _write(done, options)
     return _report(done, options, console, time.monotonic() - began)
 
 
 def _make_folder(folder: Path) -> None:
-    """Before the work: a folder that cannot be written to would be its end."""
+    """Create the folder before the work, so that one that cannot be written to costs nothing."""
     from candidates.common.text import disk_errors
 
     with disk_errors(folder):
@@ -203,42 +211,41 @@ def _check(options: argparse.Namespace) -> None:
 
 def _compare(
     options: argparse.Namespace,
-    settings: Sequence[Any],
-    judges: Sequence[Any],
+    settings: Sequence[Setting],
+    judges: Sequence[JudgeSpec],
     oracle: str | None,
-    given: Any,
+    lists: Input,
     stack: ExitStack,
     console: Console,
 ) -> Comparison:
     from candidates.common.cache import cache_folder
-    from mbr.cache.judgements import Cache
     from mbr.cli.compare.settings import rules_of
     from mbr.compare import compare
 
     return compare(
-        given.records,
+        lists.records,
         settings,
         judges,
-        references=given.references,
-        rules=rules_of(options, options.nbest or given.origin.get("nbest")),
+        references=lists.references,
+        rules=rules_of(options, options.nbest or lists.origin.get("nbest")),
         baseline=options.baseline,
         oracle=oracle,
-        first=given.first,
+        first=lists.first,
         study=options.study,
         draws=options.bootstrap,
         trials=options.trials,
         tokenize=options.tokenize,
         scores=None if options.no_cache else cache_folder() / "scores.sqlite",
-        judgements=None if options.no_cache else stack.enter_context(Cache(warn=console.warn)),
-        origin=given.origin,
+        judgements=open_judgements(options, console, stack),
+        origin=lists.origin,
         progress=console.shows_progress,
-        tell=console.info,
-        tell_failure=console.warn,
+        report=console.info,
+        warn=console.warn,
     )
 
 
 def _write(done: Comparison, options: argparse.Namespace) -> None:
-    """All three files, each whole; and the options beside them."""
+    """Write the three files, each whole or not at all, and the options beside them."""
     from candidates.command.config import save_config
     from candidates.common.text import atomic_output
     from mbr.cli.compare.tables import json_text, tsv_text

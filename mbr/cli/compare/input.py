@@ -1,4 +1,4 @@
-"""Where the lists of mbr-compare come from: a file, or a generator that makes them once and keeps them."""
+"""The lists of mbr-compare: from a file, or from a generator, whose lists are kept for later runs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from candidates.common.errors import InputError, ResourceError, UsageError
 from candidates.formats import Record, read_lists
 from candidates.kept import Kept, keep_lists
 from candidates.options import generator_of, given_options, method_of
-from mbr.cli.evaluate.systems import read_texts
+from mbr.cli.common.texts import read_texts
 from mbr.compare.comparison import First, check_request, usable
 from mbr.compare.settings import Setting
 from mbr.evaluate.judges import JudgeSpec
 
 
 @dataclass(frozen=True)
-class Given:
-    """Lists, references (sets, parallel to them) where there are files of them, and what is known of their making."""
+class Input:
+    """Lists, sets of references from files (parallel to the lists), the first row, and the origin for the report."""
 
     records: list[Record]
     references: list[list[str]] | None
@@ -40,22 +40,22 @@ def read_input(
     oracle: str | None,
     stack: ExitStack,
     console: Console,
-) -> Given:
-    """The lists; before any are made, what would be refused in the end is refused."""
+) -> Input:
+    """Read or make the lists. A comparison that cannot be made is refused before lists are made."""
     references = [read_texts(path).texts for path in options.references] if options.references else None
     if options.candidates is not None:
-        given = _lists(options, references)
-        _check_lengths(options, references, len(given.records))
-        _, sets, _ = usable(given.records, references)
-        request = {"baseline": options.baseline, "oracle": oracle, "first": given.first}
+        lists = _lists(options, references)
+        _check_lengths(options, references, len(lists.records))
+        _, sets, _ = usable(lists.records, references)
+        request = {"baseline": options.baseline, "oracle": oracle, "first": lists.first}
         check_request(settings, judges, references=bool(sets), **request)
-        return given
+        return lists
     for name in ("input_format", "logprobs"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} goes with --candidates; text is read line by line")
     sources = list(read_sources(options.sources))
     if not sources:
-        raise InputError(f"{options.sources}: no sentence to translate")
+        raise InputError(f"{options.sources}: no sentence to translate; expected one per line")
     _check_lengths(options, references, len(sources))
     first: First = "beam best" if method_of(options) == "beam" else "most likely"
     request = {"baseline": options.baseline, "oracle": oracle, "first": first}
@@ -64,16 +64,17 @@ def read_input(
 
 
 def _check_lengths(options: argparse.Namespace, references: list[list[str]] | None, segments: int) -> None:
-    for path, one in zip(options.references or (), references or (), strict=True):
-        if len(one) != segments:
+    for path, texts in zip(options.references or (), references or (), strict=True):
+        if len(texts) != segments:
             raise InputError(
-                f"{path} has {len(one)} lines, but there are {segments} segments; expected a line for each"
+                f"{path} has {len(texts)} lines, but there are {segments} segments; expected a line for each"
             )
 
 
-def _lists(options: argparse.Namespace, references: list[list[str]] | None) -> Given:
-    if made_of_text := given_options(options):
-        raise UsageError(f"{', '.join(made_of_text)} go with text; --candidates holds lists that exist already")
+def _lists(options: argparse.Namespace, references: list[list[str]] | None) -> Input:
+    if generation := given_options(options):
+        verb = "goes" if len(generation) == 1 else "go"
+        raise UsageError(f"{', '.join(generation)} {verb} with text; --candidates holds lists that exist already")
     records = list(
         read_lists(
             options.candidates,
@@ -83,7 +84,7 @@ def _lists(options: argparse.Namespace, references: list[list[str]] | None) -> G
             logprobs=options.logprobs,
         )
     )
-    return Given(records, references, "first candidate", {"lists": Path(options.candidates).name})
+    return Input(records, references, "first candidate", {"lists": Path(options.candidates).name})
 
 
 def _made(
@@ -93,9 +94,9 @@ def _made(
     first: First,
     stack: ExitStack,
     console: Console,
-) -> Given:
+) -> Input:
     def keep(folder: Path) -> Kept:
-        return keep_lists(generator, sources, folder, progress=console.shows_progress, tell=console.warn)
+        return keep_lists(generator, sources, folder, progress=console.shows_progress, warn=console.warn)
 
     with generator_of(options) as generator:
         temporary = Path(stack.enter_context(TemporaryDirectory()))
@@ -104,15 +105,15 @@ def _made(
         else:
             try:
                 kept = keep(cache_folder() / "lists")
-            except (UsageError, ResourceError) as exc:  # no place to write, or another process is at it
+            except (UsageError, ResourceError) as exc:  # no place to write, or another process is writing
                 console.warn(f"the candidate lists are not kept: {exc}")
                 kept = keep(temporary)
         described = generator.described()
-    if kept.known:
-        console.info(f"the {len(sources)} candidate lists are known from an earlier run")
+    if kept.reused:
+        console.info(f"the {len(sources)} candidate lists of an earlier run are used again")
     if kept.cut_off:
         console.warn(
             f"{kept.cut_off} candidates were cut off before their end, at --max-length or the model's own limit"
         )
     origin = {**described, "cpu_seconds": kept.seconds}
-    return Given(list(read_lists(kept.path)), references, first, origin)
+    return Input(list(read_lists(kept.path)), references, first, origin)

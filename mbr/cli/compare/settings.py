@@ -1,4 +1,4 @@
-"""The settings and judges that the options of mbr-compare describe, and what those left out stand for."""
+"""The settings and judges that the options of mbr-compare ask for, with their defaults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_JUDGES = ("chrf", "bleu", "ter")
 
 
 def settings_of(options: argparse.Namespace) -> list[Setting]:
-    """Those of the preset, then those that are named; a preset alone needs no others."""
+    """The settings of the preset, then those of --utility; the default utilities without either."""
     preset = _preset(options)
     named = options.utility or ([] if preset else list(DEFAULT_UTILITIES))
     settings = parse_settings([*(preset.utilities if preset else ()), *named], options.strategy or ())
@@ -27,6 +27,7 @@ def settings_of(options: argparse.Namespace) -> list[Setting]:
 
 
 def judges_of(options: argparse.Namespace) -> list[JudgeSpec]:
+    """The judges of the preset, then those of --judge; the default judges without either."""
     preset = _preset(options)
     words = [*(preset.judges if preset else ()), *(options.judge or ([] if preset else DEFAULT_JUDGES))]
     models = _models(options)
@@ -37,7 +38,7 @@ def judges_of(options: argparse.Namespace) -> list[JudgeSpec]:
 
 
 def oracle_of(options: argparse.Namespace) -> str | None:
-    """The judge that finds the best candidates, as a word with its model; None where no such row is wanted."""
+    """The judge that finds the best candidates, as a word with its model; None with --oracle none."""
     if options.oracle == "none":
         return None
     model = None if "=" in options.oracle else _model_of(options.oracle, _models(options))
@@ -45,6 +46,7 @@ def oracle_of(options: argparse.Namespace) -> str | None:
 
 
 def nbest_of(options: argparse.Namespace) -> int | None:
+    """Candidates per source, of --nbest or the preset."""
     preset = _preset(options)
     return options.nbest or (preset.nbest if preset else None)
 
@@ -56,7 +58,7 @@ def rules_of(options: argparse.Namespace, nbest: int | None) -> Rules:
 
 
 def _with_models(setting: Setting, models: dict[str, str]) -> Setting:
-    """The setting with the models that were named once for all: its own, its terms', its first stage's."""
+    """The setting with the models of --model for its utility, terms and first stage, where it names none."""
     changes = setting.changes
     options, prefilter = dict(changes.options), changes.prefilter
     if model := _model_of(setting.recipe.utility, models):
@@ -75,25 +77,28 @@ def _with_models(setting: Setting, models: dict[str, str]) -> Setting:
 
 
 def _model_of(name: str, models: dict[str, str]) -> str | None:
-    """Of a utility or judge; with or without references it is the same model."""
+    """The model of a utility, term or judge; the name with -qe stands for the same model."""
     return models.get(name) or models.get(name.removesuffix(QE))
 
 
 def _models(options: argparse.Namespace) -> dict[str, str]:
-    """Models by the name of a utility or judge: the preset's, and those given."""
+    """Models by name of utility, term or judge: those of --model, then those of the preset."""
     preset = _preset(options)
-    given: dict[str, str] = {}
+    models: dict[str, str] = {}
     for word in options.model or ():
         name, equals, model = word.partition("=")
         if not (name and equals and model):
             raise UsageError(f"--model {word!r}: expected NAME=MODEL, such as pear=FOLDER")
         takes = name in term_names() and "model" in term_options(name)
         if not takes and (name not in judge_names() or JudgeSpec(name).lexical):
-            raise UsageError(f"--model {word!r}: there is no utility, term or judge {name!r} that takes a model")
-        if name in given:
-            raise UsageError(f"--model names {name!r} twice")
-        given[name] = model
-    return (preset.models if preset else {}) | given
+            raise UsageError(
+                f"--model {word!r}: no utility, term or judge {name!r} takes a model; see mbr-decode --list-utilities "
+                "and mbr-evaluate --list-judges"
+            )
+        if name in models:
+            raise UsageError(f"--model names {name!r} twice; give one model for each name")
+        models[name] = model
+    return (preset.models if preset else {}) | models
 
 
 def _preset(options: argparse.Namespace) -> Preset | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mbr.cli.common.layout import short_name, side_by_side, tsv
-from mbr.cli.evaluate.tables import judge_column, legend
+from mbr.cli.common.scores import judge_column, legend
 from mbr.compare import Comparison
 from mbr.compare.comparison import Row
 from mbr.compare.document import as_json
@@ -36,7 +36,7 @@ def json_text(done: Comparison) -> str:
 
 
 def tsv_text(done: Comparison) -> str:
-    """A line for each row and judge; of what failed, the reason."""
+    """A line for each row and judge; the reason where one failed."""
     lines: list[Sequence[Any]] = [TSV_HEADER]
     for row in done.rows:
         cost = (row.passes, row.seconds, row.device, row.cost_ratio, row.signature)
@@ -61,12 +61,12 @@ def text_table(done: Comparison, width: int) -> str:
     columns = [[*judge_column(judge, standing), *("failed" for _ in failed)] for judge in done.evaluation.judges]
     gpu = any(row.on_gpu for row in rows)
     columns += [
-        ["passes a list", *(_passes(row, len(done.lists)) for row in rows)],
+        ["passes per list", *(_passes(row, len(done.lists)) for row in rows)],
         ["seconds" if gpu else "CPU s", *("" if row.seconds is None else f"{row.seconds:.3g}" for row in rows)],
         ["cost", *("" if row.cost_ratio is None else f"{row.cost_ratio:.3g}x" for row in rows)],
     ]
-    said = "".join(textwrap.fill(f"- {one}", width, subsequent_indent="  ") + "\n" for one in summary(done))
-    return "\n".join([side_by_side(names, columns, width), legend(done.evaluation, width), said])
+    sentences = "".join(textwrap.fill(f"- {line}", width, subsequent_indent="  ") + "\n" for line in summary(done))
+    return "\n".join([side_by_side(names, columns, width), legend(done.evaluation, width), sentences])
 
 
 def _passes(row: Row, segments: int) -> str:

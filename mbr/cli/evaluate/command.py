@@ -20,11 +20,10 @@ from mbr.cli.common.options import (
     add_significance_options,
     judge_model_options,
     open_judgements,
-    parse_with_lists,
 )
 
 if TYPE_CHECKING:
-    from mbr.cli.evaluate.systems import Texts
+    from mbr.cli.common.texts import Texts
     from mbr.evaluate import Evaluation, JudgeSpec
 
 QUICK_START = """\
@@ -34,7 +33,6 @@ quick start:
   mbr-evaluate --sources src.txt --systems new=best.jsonl --judge cometkiwi --format json -o scores.json"""
 
 DEFAULT_JUDGES = ("chrf", "bleu", "ter")
-LISTS = ("systems", "references", "judge")
 LONG_FOR_TER = 300  # words per segment: the time of TER grows with about their third power
 FEW_DRAWS = 100
 
@@ -89,13 +87,17 @@ def parser() -> Parser:
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    options = parse_with_lists(parser(), sys.argv[1:] if argv is None else list(argv), LISTS)
+    from candidates.command.config import with_config
+
+    p = parser()
+    options = p.parse_args(with_config(p, sys.argv[1:] if argv is None else argv))
     console = Console("mbr-evaluate", quiet=options.quiet, log_format=options.log_format)
     if options.list_judges:
         return _list_judges()
     _check(options)
 
-    from mbr.cli.evaluate.systems import check_lengths, choosing_utilities, read_systems, read_texts
+    from mbr.cli.common.texts import read_texts
+    from mbr.cli.evaluate.systems import check_lengths, choosing_utilities, read_systems
     from mbr.evaluate.judges import parse_judges
 
     if options.judge:

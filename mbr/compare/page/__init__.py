@@ -1,7 +1,7 @@
-"""A comparison as one HTML page: self-contained, opens from a file, asks no network for anything.
+"""A comparison as one HTML page: self-contained, opens from a file, fetches nothing.
 
-Tables, charts and words are made here and need no script; the script (`page.js`) fills in what is chosen by hand:
-segments where settings disagree, matrices. Text of users is escaped here and put in as text there.
+Tables, charts and sentences are made here and need no script; the script (`page.js`) shows the segments and matrices
+that the reader selects. Texts from the input are escaped here, and enter as text nodes there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mbr.compare.summary import duration, summary
 
 TITLE = "Utilities compared"
 FLIPPED = " (lower is better, so the scale is upside down)"
-# Nothing may be fetched, whatever stands in the texts.
+# Nothing may be fetched, whatever the texts contain.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -26,7 +26,7 @@ def page(done: Comparison, title: str | None = None) -> str:
     """The whole page."""
     here = files("mbr.compare.page")
     style, script = (here.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    called = escape(title or TITLE)
+    heading = escape(title or TITLE)
     sections = [
         failures(done),
         _section("summary", "In plain words", _list(summary(done))),
@@ -45,13 +45,13 @@ def page(done: Comparison, title: str | None = None) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <meta name="color-scheme" content="light dark">
-<title>{called}</title>
+<title>{heading}</title>
 <style>
 {style}</style>
 </head>
 <body>
 <header>
-<h1>{called}</h1>
+<h1>{heading}</h1>
 <p>{escape(_subtitle(done))}</p>
 <button type="button" id="theme" hidden>dark or light</button>
 </header>
@@ -67,7 +67,7 @@ def page(done: Comparison, title: str | None = None) -> str:
 
 def _subtitle(done: Comparison) -> str:
     candidates = sum(len(item) for item in done.lists) / len(done.lists)
-    words = f"{len(done.lists)} segments, {candidates:.3g} distinct candidates each on the average"
+    words = f"{len(done.lists)} segments, {candidates:.3g} distinct candidates per segment on average"
     made = done.origin
     if "model" in made:
         words += f", by {made['model']} ({made.get('method', '')}, nbest {made.get('nbest', '')})"
@@ -100,8 +100,8 @@ def _scatters(done: Comparison) -> str:
     if not charts:
         return ""
     words = (
-        "<p>To the left is cheap, up is good. Bars are 95 % intervals of each setting alone: two that overlap may "
-        "still differ beyond chance, see the table. Lines are rows without a cost of their own.</p>"
+        "<p>Left is cheap, up is good. Bars are the 95 % interval of each setting alone: settings whose bars overlap "
+        "may still differ beyond chance, see the table. Lines are rows without a cost of their own.</p>"
     )
     drawn = settings_legend(done) + f'<div class="charts">{"".join(charts)}</div>'
     return _section("cost", "Quality against cost", words + drawn)
@@ -117,9 +117,9 @@ def _regrets(done: Comparison) -> str:
         return ""
     lists = max(len(study.portraits) for study in done.studies)
     words = (
-        f"<p>Strategies replayed on the complete matrices of {lists} segments: what their choice loses, as a share of "
-        "best minus mean, against the pairs they ask for. Points below 0.01 % are drawn there. So few segments show "
-        "the trend, not the second digit.</p>"
+        f"<p>Strategies replayed on the complete matrices of {lists} segments: regret of their choices, as a share of "
+        "best minus mean, against the number of pairs they score. Points below 0.01 % are drawn at 0.01 %. With this "
+        "number of segments only the trend is reliable.</p>"
     )
     return _section("regret", "Regret against passes", words + f'<div class="charts">{"".join(charts)}</div>')
 
@@ -131,12 +131,12 @@ def _made(done: Comparison) -> str:
     items = "".join(
         f"<dt>{escape(name)}</dt><dd><code>{escape(str(text))}</code></dd>" for name, text in (*origin, *rows, *judges)
     )
-    return f"<p>Signatures hold all that may change a choice or a score.</p><dl>{items}</dl>"
+    return f"<p>Signatures name everything that may change a choice or a score.</p><dl>{items}</dl>"
 
 
 _DISAGREEMENTS = """
-<p>Segments where two rows chose different texts. The margin is what the other's choice loses in the eyes of the one, as
-a share of its best minus its mean.</p>
+<p>Segments where two rows chose different texts. The margin is the larger regret of one row's choice under the other,
+as a share of best minus mean.</p>
 <form class="controls" id="controls">
 <label>A <select id="a"></select></label>
 <label>B <select id="b"></select></label>
@@ -145,16 +145,17 @@ a share of its best minus its mean.</p>
 <label>text contains <input type="search" id="search"></label>
 <label>order <select id="order"></select></label>
 </form>
-<p id="found" role="status" aria-live="polite"></p>
-<details id="differences"><summary>what differs in the settings of A and B</summary><table></table></details>
+<p id="matches" role="status" aria-live="polite"></p>
+<details id="differences"><summary>differences between the settings of A and B</summary><table></table></details>
 <div id="cards"></div>
 <button type="button" id="more" hidden>show more</button>
 <noscript><p>This part needs JavaScript.</p></noscript>
 """
 
 _MATRIX = """
-<p>Left: the utility of the row's candidate against the column's. Right: what is left of the two orders of a pair. Both
-are sorted by expected utility, best first. Point at a cell, or focus the matrix and use the arrow keys.</p>
+<p>Left: the utility of the row's candidate against the column's. Right: how far the two orders of a pair deviate from
+antisymmetry or symmetry. Both are sorted by score, best first. Point at a cell, or focus the matrix and use the arrow
+keys.</p>
 <form class="controls">
 <label>utility <select id="study"></select></label>
 <label>segment <select id="portrait"></select></label>

@@ -14,7 +14,7 @@ from mbr.evaluate import JudgeResult
 WIDTH, HEIGHT = 360, 240
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 44
 COLOURS = 7  # of the style sheet: s0, s1, ...
-LEAST_REGRET = 1e-4  # what is below is drawn there, on a scale that has no zero
+LEAST_REGRET = 1e-4  # smaller ones are drawn here: a logarithmic scale has no zero
 
 
 def number_of(done: Comparison) -> dict[str, int]:
@@ -24,7 +24,7 @@ def number_of(done: Comparison) -> dict[str, int]:
 
 
 def mark(number: int, x: float, y: float, title: str = "") -> str:
-    """A point; told apart by colour and shape."""
+    """A point; settings differ in colour and shape."""
     kind = MARKS[number % len(MARKS)]
     hint = f"<title>{escape(title)}</title>" if title else ""
     place = f'class="s{number % COLOURS}" transform="translate({x:.1f} {y:.1f})"'
@@ -39,7 +39,7 @@ def mark(number: int, x: float, y: float, title: str = "") -> str:
 
 
 def scatter(done: Comparison, judge: JudgeResult) -> str:
-    """Settings by what they cost and what the judge thinks of them; rows that cost nothing are lines."""
+    """Settings by cost and score; rows without a cost are horizontal lines."""
     numbers = number_of(done)
     segments = len(done.lists)
     settings = [row for row in done.rows if row.label in numbers and row.label in judge.scores and row.seconds]
@@ -51,7 +51,7 @@ def scatter(done: Comparison, judge: JudgeResult) -> str:
     y = _Scale(_bounds(judge, shown), HEIGHT - BOTTOM, TOP, flipped=judge.lower_is_better)
     x = _LogScale(list(costs.values()), LEFT, WIDTH - RIGHT)
     digits = judge.digits
-    parts, names = [*_grid(y, x, "seconds a segment (log scale)")], []
+    parts, names = [*_grid(y, x, "seconds per segment (log scale)")], []
     for row in lines:
         level = judge.scores[row.label].score
         inside = y.low <= level <= y.high
@@ -71,7 +71,7 @@ def scatter(done: Comparison, judge: JudgeResult) -> str:
                 f'<line class="s{number % COLOURS} bar" x1="{at:.1f}" x2="{at:.1f}" '
                 f'y1="{y(score.low):.1f}" y2="{y(score.high):.1f}"/>'
             )
-        title = f"{row.label}: {score.score:.{digits}f}, {costs[row.label]:.3g} s a segment"
+        title = f"{row.label}: {score.score:.{digits}f}, {costs[row.label]:.3g} s per segment"
         parts.append(mark(number, at, y(score.score), title))
     name = f"{judge.label} against cost: " + ", ".join(
         f"{r.label} {judge.scores[r.label].score:.{digits}f}" for r in settings
@@ -80,12 +80,12 @@ def scatter(done: Comparison, judge: JudgeResult) -> str:
 
 
 def regret_chart(study: Study) -> str:
-    """Strategies replayed on complete matrices: how much regret is left after how many passes."""
+    """Strategies replayed on complete matrices: regret against passes."""
     if not study.points:
         return ""
     x = _LogScale([point.passes for point in study.points], LEFT, WIDTH - RIGHT)
     y = _LogScale([max(point.regret, LEAST_REGRET) for point in study.points], HEIGHT - BOTTOM, TOP)
-    parts = [*_grid(y, x, "passes a list (log scale)", percent=True)]
+    parts = [*_grid(y, x, "passes per list (log scale)", percent=True)]
     names = list(dict.fromkeys(point.strategy for point in study.points))
     for number, name in enumerate(names):
         points = sorted((p for p in study.points if p.strategy == name), key=lambda point: point.passes)
@@ -95,8 +95,8 @@ def regret_chart(study: Study) -> str:
         for (a, b), point in zip(places, points, strict=True):
             title = f"{point.strategy} {point.number}: {100 * point.regret:.2f} % with {point.passes:.0f} passes"
             parts.append(mark(number, a, b, title))
-    told = "; ".join(f"{p.strategy} {p.number}".strip() + f" {100 * p.regret:.2f} %" for p in study.points)
-    return _svg(f"regret against passes: {told}", parts) + _legend(names)
+    values = "; ".join(f"{p.strategy} {p.number}".strip() + f" {100 * p.regret:.2f} %" for p in study.points)
+    return _svg(f"regret against passes: {values}", parts) + _legend(names)
 
 
 def _legend(names: Sequence[str]) -> str:
@@ -138,12 +138,12 @@ def _grid(y: _Scale | _LogScale, x: _LogScale, label: str, *, percent: bool = Fa
 
 
 class _Scale:
-    """Values to pixels, with some air; `flipped` where lower is better, so that up is always better."""
+    """Values to pixels, with a margin; `flipped` where lower is better, so that up is always better."""
 
     def __init__(self, values: Sequence[float], begin: float, end: float, *, flipped: bool) -> None:
         low, high = min(values), max(values)
-        air = 0.08 * (high - low) or abs(high) * 0.05 or 1.0
-        self.low, self.high = low - air, high + air
+        margin = 0.08 * (high - low) or abs(high) * 0.05 or 1.0
+        self.low, self.high = low - margin, high + margin
         self._begin, self._end, self._flipped = begin, end, flipped
 
     def __call__(self, value: float) -> float:
@@ -162,16 +162,16 @@ class _LogScale:
 
     def __init__(self, values: Sequence[float], begin: float, end: float) -> None:
         low, high = math.log10(min(values)), math.log10(max(values))
-        air = max(0.06 * (high - low), 0.15)
-        self._low, self._high, self._begin, self._end = low - air, high + air, begin, end
+        margin = max(0.06 * (high - low), 0.15)
+        self._low, self._high, self._begin, self._end = low - margin, high + margin, begin, end
 
     def __call__(self, value: float) -> float:
         share = (math.log10(value) - self._low) / (self._high - self._low)
         return self._begin + (self._end - self._begin) * share
 
     def ticks(self) -> list[float]:
-        """Powers of ten; with few of them 2 and 5 too."""
+        """Powers of ten; also 2 and 5 times them on a short scale."""
         steps = (1, 2, 5) if self._high - self._low < 1.6 else (1,)
         powers = range(math.floor(self._low), math.ceil(self._high) + 1)
-        found = [round(step * 10.0**power, 12) for power in powers for step in steps]
-        return [tick for tick in found if self._low <= math.log10(tick) <= self._high]
+        candidates = [round(step * 10.0**power, 12) for power in powers for step in steps]
+        return [tick for tick in candidates if self._low <= math.log10(tick) <= self._high]

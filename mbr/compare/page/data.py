@@ -1,6 +1,6 @@
-"""What the page's script shows: the segments with everybody's choices, and the matrices of a few.
+"""Data for the page's script: the segments with the choice of every row, and the matrices of a few segments.
 
-Matrices go as base64 of 16-bit numbers with a scale of their own: a hundred candidates take 27 KB.
+Matrices are base64 of 16-bit numbers with a scale of their own: one of a hundred candidates takes 27 KB.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def page_data(done: Comparison) -> dict[str, Any]:
             {
                 "id": done.lists[place].id,
                 "source": done.lists[place].source,
-                "references": list(dict.fromkeys(one[place] for one in done.references)),
+                "references": list(dict.fromkeys(texts[place] for texts in done.references)),
                 "size": len(done.lists[place]),
                 "texts": list(dict.fromkeys(row.texts[place] for row in standing)),
                 "choices": _numbers([row.texts[place] for row in standing]),
@@ -58,7 +58,7 @@ def page_data(done: Comparison) -> dict[str, Any]:
 
 
 def script_json(data: Any) -> str:
-    """JSON that cannot end the script element it stands in, whatever the texts say."""
+    """JSON that cannot end the script element that contains it, whatever the texts are."""
     text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -66,11 +66,11 @@ def script_json(data: Any) -> str:
 
 
 def _shown_segments(done: Comparison) -> list[int]:
-    """All, in their order; of very many, those where the rows differ most."""
-    texts = [row.texts for row in done.rows if row.error is None]
+    """All segments in their order; of more than fit, those where the rows differ most."""
+    chosen = [row.texts for row in done.rows if row.error is None]
     if len(done.lists) <= MOST_SEGMENTS:
         return list(range(len(done.lists)))
-    different = [-len({one[place] for one in texts}) for place in range(len(done.lists))]
+    different = [-len({texts[place] for texts in chosen}) for place in range(len(done.lists))]
     return sorted(np.argsort(different, kind="stable")[:MOST_SEGMENTS].tolist())
 
 
@@ -92,7 +92,7 @@ def _study(done: Comparison, study: Study, title: str) -> dict[str, Any]:
 
 
 def _portrait(done: Comparison, portrait: Portrait) -> dict[str, Any]:
-    order = np.argsort(-portrait.expected, kind="stable")[:MOST_CANDIDATES]
+    order = np.argsort(-portrait.scores, kind="stable")[:MOST_CANDIDATES]
     values = portrait.values[np.ix_(order, order)].astype(np.float64)
     place = next(number for number, item in enumerate(done.lists) if item is portrait.item)
     return {
@@ -100,7 +100,7 @@ def _portrait(done: Comparison, portrait: Portrait) -> dict[str, Any]:
         "source": portrait.item.source,
         "all": len(portrait.item),
         "texts": [portrait.item.texts[number] for number in order],
-        "expected": [_rounded(value) for value in portrait.expected[order]],
+        "scores": [_rounded(value) for value in portrait.scores[order]],
         "asymmetry": _rounded(portrait.asymmetry),
         "chosen": {
             row.label: int(np.flatnonzero(order == row.choices[place])[0])

@@ -1,5 +1,5 @@
 "use strict";
-// Fills in what is chosen by hand. Text of users enters by textContent only, so nothing in it is ever markup.
+// Shows the segments and matrices that the reader selects. Texts enter by textContent only, so none is ever markup.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const find = (id) => document.getElementById(id);
@@ -47,8 +47,8 @@
         return cell && cell.dataset.value ? Number(cell.dataset.value) : null;
       };
       const sign = next === "ascending" ? 1 : -1;
-      const sorted = next === "none" ? own : [...own].sort((one, other) => {
-        const [x, y] = [value(one), value(other)];
+      const sorted = next === "none" ? own : [...own].sort((rowA, rowB) => {
+        const [x, y] = [value(rowA), value(rowB)];
         if (x === null || y === null) return (x === null) - (y === null);
         return sign * (x < y ? -1 : x > y ? 1 : 0);
       });
@@ -68,15 +68,15 @@
     return [first, second];
   }
 
-  // What the choice of one row loses in the eyes of another, where that one has eyes.
-  function loss(segment, chooser, judge) {
-    const column = data.settings.indexOf(labels[judge]);
+  // The regret of one row's choice under another row; null where that row has no scores.
+  function regret(segment, chooser, scorer) {
+    const column = data.settings.indexOf(labels[scorer]);
     return column < 0 ? null : segment.regrets[chooser][column];
   }
 
-  function marginOf(segment, one, other) {
-    const seen = [loss(segment, other, one), loss(segment, one, other)].filter((value) => value !== null);
-    return seen.length ? Math.max(...seen) : null;
+  function marginOf(segment, rowA, rowB) {
+    const regrets = [regret(segment, rowB, rowA), regret(segment, rowA, rowB)].filter((value) => value !== null);
+    return regrets.length ? Math.max(...regrets) : null;
   }
 
   // Words; signs of scripts that put no spaces between words are pieces of their own.
@@ -94,16 +94,16 @@
     for (let i = x.length - 1; i >= 0; i--)
       for (let j = y.length - 1; j >= 0; j--)
         common[i][j] = x[i] === y[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
-    const [one, other] = [[], []];
+    const [piecesA, piecesB] = [[], []];
     let [i, j] = [0, 0];
     while (i < x.length || j < y.length) {
       if (i < x.length && j < y.length && x[i] === y[j]) {
-        one.push([x[i++], false]);
-        other.push([y[j++], false]);
-      } else if (j >= y.length || (i < x.length && common[i + 1][j] >= common[i][j + 1])) one.push([x[i++], true]);
-      else other.push([y[j++], true]);
+        piecesA.push([x[i++], false]);
+        piecesB.push([y[j++], false]);
+      } else if (j >= y.length || (i < x.length && common[i + 1][j] >= common[i][j + 1])) piecesA.push([x[i++], true]);
+      else piecesB.push([y[j++], true]);
     }
-    return [one, other];
+    return [piecesA, piecesB];
   }
 
   function marked(parts) {
@@ -122,19 +122,19 @@
     const box = make("div", undefined, `side ${kind}`);
     box.append(make("h3", labels[row]), marked(parts));
     const numbers = data.judges.map((judge, place) => `${judge.name} ${segment.scores[place][row]}`);
-    const lost = loss(segment, other, row);
-    if (lost !== null) numbers.push(`sees ${percent(lost)} lost in the other`);
+    const lost = regret(segment, other, row);
+    if (lost !== null) numbers.push(`regret of the other choice ${percent(lost)}`);
     box.append(make("p", numbers.join(" · "), "numbers"));
     return box;
   }
 
-  function card(segment, one, other) {
+  function card(segment, rowA, rowB) {
     const box = make("article", undefined, "card");
     const source = make("p", undefined, "source");
     source.append(make("b", `segment ${segment.id}, ${segment.size} candidates `), segment.source);
-    const [first, second] = differences(segment.texts[segment.choices[one]], segment.texts[segment.choices[other]]);
+    const [first, second] = differences(segment.texts[segment.choices[rowA]], segment.texts[segment.choices[rowB]]);
     const pair = make("div", undefined, "pair");
-    pair.append(side(segment, one, other, first, "a"), side(segment, other, one, second, "b"));
+    pair.append(side(segment, rowA, rowB, first, "a"), side(segment, rowB, rowA, second, "b"));
     box.append(source, pair);
     for (const reference of segment.references) {
       const line = make("p", undefined, "reference");
@@ -145,36 +145,36 @@
   }
 
   function disagreements() {
-    const [one, other, least] = [Number(a.value), Number(b.value), Number(margin.value) / 100];
+    const [rowA, rowB, least] = [Number(a.value), Number(b.value), Number(margin.value) / 100];
     const words = search.value.toLocaleLowerCase();
     find("margin-value").textContent = `${margin.value} %`;
-    const found = data.segments.filter((segment) => {
-      if (segment.choices[one] === segment.choices[other]) return false;
-      if (least > 0 && !(marginOf(segment, one, other) >= least)) return false;
-      const texts = [segment.source, segment.texts[segment.choices[one]], segment.texts[segment.choices[other]]];
+    const matching = data.segments.filter((segment) => {
+      if (segment.choices[rowA] === segment.choices[rowB]) return false;
+      if (least > 0 && !(marginOf(segment, rowA, rowB) >= least)) return false;
+      const texts = [segment.source, segment.texts[segment.choices[rowA]], segment.texts[segment.choices[rowB]]];
       return !words || texts.some((text) => text.toLocaleLowerCase().includes(words));
     });
     const judge = Number(order.value);
-    if (order.value === "margin") found.sort((x, y) => (marginOf(y, one, other) ?? -1) - (marginOf(x, one, other) ?? -1));
+    if (order.value === "margin") matching.sort((x, y) => (marginOf(y, rowA, rowB) ?? -1) - (marginOf(x, rowA, rowB) ?? -1));
     else if (judge >= 0) {
       const sign = data.judges[judge].lower ? 1 : -1;
-      const gain = (segment) => sign * (segment.scores[judge][one] - segment.scores[judge][other]);
-      found.sort((x, y) => gain(x) - gain(y));
+      const gain = (segment) => sign * (segment.scores[judge][rowA] - segment.scores[judge][rowB]);
+      matching.sort((x, y) => gain(x) - gain(y));
     }
-    const total = data.segments.filter((segment) => segment.choices[one] !== segment.choices[other]).length;
-    find("found").textContent = one === other ? "A and B are the same row." :
-      `${found.length} of ${total} segments with different choices (of ${data.segments.length}` +
+    const total = data.segments.filter((segment) => segment.choices[rowA] !== segment.choices[rowB]).length;
+    find("matches").textContent = rowA === rowB ? "A and B are the same row." :
+      `${matching.length} of ${total} segments with different choices (of ${data.segments.length}` +
       `${data.left ? ` on this page, ${data.left} are not on it` : ""}).`;
-    find("cards").replaceChildren(...found.slice(0, shown).map((segment) => card(segment, one, other)));
-    find("more").hidden = found.length <= shown;
-    signatures(one, other);
+    find("cards").replaceChildren(...matching.slice(0, shown).map((segment) => card(segment, rowA, rowB)));
+    find("more").hidden = matching.length <= shown;
+    signatures(rowA, rowB);
   }
 
-  function signatures(one, other) {
-    const [x, y] = [data.rows[one].signature, data.rows[other].signature];
+  function signatures(rowA, rowB) {
+    const [x, y] = [data.rows[rowA].signature, data.rows[rowB].signature];
     const keys = [...new Set([...Object.keys(x), ...Object.keys(y)])].filter((key) => x[key] !== y[key]);
     const head = make("tr");
-    head.append(make("th", "setting"), make("th", labels[one]), make("th", labels[other]));
+    head.append(make("th", "setting"), make("th", labels[rowA]), make("th", labels[rowB]));
     const rows = keys.map((key) => {
       const row = make("tr");
       row.append(make("td", key), make("td", x[key] ?? "–"), make("td", y[key] ?? "–"));
@@ -189,8 +189,8 @@
   fill(b, places, String(second));
   fill(order, [
     ["margin", "largest margin"],
-    ["-1", "as they come"],
-    ...data.judges.map((judge, place) => [String(place), `A best by ${judge.name}`]),
+    ["-1", "input order"],
+    ...data.judges.map((judge, place) => [String(place), `A better by ${judge.name}`]),
   ], "margin");
   for (const control of [a, b, margin, search, order])
     control.addEventListener("input", () => { shown = PAGE; disagreements(); });
@@ -237,8 +237,8 @@
     document.querySelector("#matrix .scale").textContent =
       `from ${(middle - spread).toPrecision(3)} (orange) to ${(middle + spread).toPrecision(3)} (blue)`;
     find("asymmetry-words").textContent = matrix.antisymmetric
-      ? `u(i, j) + u(j, i), on the same scale: nothing, were it antisymmetric; mean size of half of it ${matrix.of.asymmetry}`
-      : `u(i, j) - u(j, i), up to ${widest.toPrecision(3)}: nothing, were it symmetric`;
+      ? `u(i, j) + u(j, i), on the same scale; 0 where antisymmetric; half of it on average ${matrix.of.asymmetry}`
+      : `u(i, j) - u(j, i), up to ${widest.toPrecision(3)}; 0 where symmetric`;
   }
 
   function show() {
@@ -253,8 +253,8 @@
     });
     matrix = { of, size, utility, asymmetry, antisymmetric, at: [0, Math.min(1, size - 1)] };
     find("portrait-source").textContent = of.source + (of.all > size ? ` (the best ${size} of ${of.all} candidates)` : "");
-    find("utility-map").setAttribute("aria-label", `utilities of ${size} candidates, sorted by expected utility`);
-    find("asymmetry-map").setAttribute("aria-label", "what is left of the two orders of a pair");
+    find("utility-map").setAttribute("aria-label", `utilities of ${size} candidates, sorted by score`);
+    find("asymmetry-map").setAttribute("aria-label", "deviation from antisymmetry or symmetry of each pair");
     drawMaps();
     candidates();
     find("cell").textContent = "";
@@ -262,17 +262,17 @@
 
   function candidates() {
     const head = make("tr");
-    for (const word of ["rank", "expected utility", "candidate", "chosen by"]) head.append(make("th", word));
+    for (const word of ["rank", "score", "candidate", "chosen by"]) head.append(make("th", word));
     const rows = matrix.of.texts.slice(0, 12).map((text, place) => {
       const row = make("tr");
       const by = Object.entries(matrix.of.chosen).filter(([, choice]) => choice === place).map(([label]) => label);
-      row.append(make("td", String(place + 1)), make("td", String(matrix.of.expected[place])), make("td", text), make("td", by.join(", ")));
+      row.append(make("td", String(place + 1)), make("td", String(matrix.of.scores[place])), make("td", text), make("td", by.join(", ")));
       return row;
     });
     find("candidates").replaceChildren(head, ...rows);
   }
 
-  function tell(i, j) {
+  function describe(i, j) {
     matrix.at = [i, j];
     const { of, size, utility } = matrix;
     const value = (x, y) => utility[x * size + y].toPrecision(4);
@@ -285,7 +285,7 @@
     const point = (event) => {
       const box = canvas.getBoundingClientRect();
       const clip = (share) => Math.max(0, Math.min(matrix.size - 1, Math.floor(share * matrix.size)));
-      tell(clip((event.clientY - box.top) / box.height), clip((event.clientX - box.left) / box.width));
+      describe(clip((event.clientY - box.top) / box.height), clip((event.clientX - box.left) / box.width));
     };
     canvas.addEventListener("mousemove", point);
     canvas.addEventListener("click", point);
@@ -294,18 +294,18 @@
       if (!step) return;
       event.preventDefault();
       const next = matrix.at.map((place, k) => Math.max(0, Math.min(matrix.size - 1, place + step[k])));
-      tell(...next);
+      describe(...next);
     });
   }
 
   function portraits() {
     const of = data.studies[Number(study.value)].segments;
     const short = (text) => text.length > 60 ? `${text.slice(0, 59)}…` : text;
-    fill(portrait, of.map((one, place) => [String(place), `${one.id}: ${short(one.source)}`]), "0");
+    fill(portrait, of.map((segment, place) => [String(place), `${segment.id}: ${short(segment.source)}`]), "0");
     show();
   }
 
-  fill(study, data.studies.map((one, place) => [String(place), one.title]), "0");
+  fill(study, data.studies.map((entry, place) => [String(place), entry.title]), "0");
   study.addEventListener("input", portraits);
   portrait.addEventListener("input", show);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawMaps);

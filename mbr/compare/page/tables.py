@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 import numpy as np
@@ -11,17 +11,19 @@ from numpy.typing import NDArray
 
 from mbr.compare.comparison import Comparison, Row
 from mbr.compare.page.charts import mark, number_of
-from mbr.compare.summary import duration
+from mbr.compare.summary import difference, duration, gain
 from mbr.evaluate import JudgeResult
 from mbr.evaluate.evaluation import reason_of
 
 WHAT = {
-    "first": "what the generator likes best",
-    "random": "any of the candidates",
+    "first": "the first or most likely candidate of the generator",
+    "random": "a random candidate",
     "setting": "chosen by comparing candidates",
-    "quality": "QE reranking: each candidate rated by itself",
-    "oracle": "the best there is, by the references",
+    "quality": "QE reranking: each candidate scored by itself",
+    "oracle": "the best candidate by the references",
 }
+
+MOST_LEFT_OUT, MOST_FALLBACKS = 20, 5  # entries in the box of failures; fallbacks per row
 
 
 def score_table(done: Comparison) -> str:
@@ -31,8 +33,8 @@ def score_table(done: Comparison) -> str:
     heads = [_head("row", "")]
     heads += [_head(judge.label + (" ↓" if judge.lower_is_better else ""), _about(judge)) for judge in judges]
     heads += [
-        _head("passes a list", "pairs (or candidates) that the utility scored, on the average"),
-        _head(seconds, "seconds in all that the choices took or would have taken alone, without making candidates"),
+        _head("passes per list", "pairs (or candidates) that the utility scored, on average"),
+        _head(seconds, "seconds for all choices, as if this setting had run alone; generation is not included"),
         _head("cost", f"seconds over those of {unit}" if unit else "seconds over those of the first setting"),
     ]
     body = "".join(_score_row(done, row) for row in done.rows)
@@ -50,19 +52,19 @@ def score_table(done: Comparison) -> str:
 
 
 def _legend(done: Comparison) -> str:
-    said = ["The small number is the rank by that judge."]
+    sentences = ["The small number is the rank by that judge."]
     if done.evaluation.trials:
-        said.append(
+        sentences.append(
             f"† differs from {done.baseline}: p < .05, approximate randomisation with {done.evaluation.trials:,} trials"
             + (" and paired bootstrap" if done.evaluation.draws else "")
             + ", not corrected for the number of rows."
         )
     scores = [score for judge in done.evaluation.judges for score in judge.scores.values()]
     if any(score.same_family for score in scores):
-        said.append("* chosen by a utility of the judge's family, which flatters it.")
+        sentences.append("* chosen by a utility of the judge's family, which overrates it.")
     if any(judge.lower_is_better for judge in done.evaluation.judges):
-        said.append("↓ lower is better.")
-    return " ".join(said)
+        sentences.append("↓ lower is better.")
+    return " ".join(sentences)
 
 
 def _about(judge: JudgeResult) -> str:
@@ -116,78 +118,74 @@ def _score_cell(done: Comparison, place: int, judge: JudgeResult, row: Row) -> s
     if score.low is not None and score.high is not None:
         bounds = f"<small>[{score.low:.{digits}f}, {score.high:.{digits}f}]</small>"
     rank = done.ranks(place)[row.label]
-    title = [] if score.p_randomisation is None else [f"p = {score.p_randomisation:.3g} (randomisation)"]
-    if score.difference is not None:
-        title.insert(0, f"{score.difference:+.{digits}f} against {done.baseline}")
-    flattered = " flattered" if score.same_family else ""
-    sure = ""
+    title = "the baseline" if row.label == done.baseline else difference(done, judge, score)
+    overrated = " overrated" if score.same_family else ""
+    direction = ""
     if score.significant:
-        sure = " better" if (score.difference or 0) * (-1 if judge.lower_is_better else 1) > 0 else " worse"
+        direction = " better" if gain(judge, score) > 0 else " worse"
     return (
-        f'<td class="score{flattered}{sure}" data-value="{score.score:.8g}" title="{escape("; ".join(title))}">'
+        f'<td class="score{overrated}{direction}" data-value="{score.score:.8g}" title="{escape(title)}">'
         f"<b>{shown}</b>{marks}<sub>{rank}</sub>{bounds}</td>"
     )
 
 
 def failures(done: Comparison) -> str:
-    """What went wrong, in a box of its own."""
-    said = [f"{row.label}: {reason_of(row.error)}" for row in done.rows if row.error is not None]
+    """A box with everything that failed; empty where nothing did."""
+    entries = [f"{row.label}: {reason_of(row.error)}" for row in done.rows if row.error is not None]
     if done.wanted_baseline is not None:
-        said.append(f"the baseline {done.wanted_baseline} failed: all are compared with {done.baseline} instead")
-    said += [f"judge {j.label}: {reason_of(j.error)}" for j in done.evaluation.judges if j.error is not None]
-    said += [f"segment {one.id} is left out for all rows: {one.reason}" for one in done.left_out[:20]]
-    if len(done.left_out) > 20:
-        said.append(f"{len(done.left_out) - 20} more segments are left out")
+        entries.append(
+            f"the baseline {done.wanted_baseline} failed: all rows are compared with {done.baseline} instead"
+        )
+    entries += [f"judge {j.label}: {reason_of(j.error)}" for j in done.evaluation.judges if j.error is not None]
+    entries += [f"segment {left.id} is left out for all rows: {left.reason}" for left in done.left_out[:MOST_LEFT_OUT]]
+    if len(done.left_out) > MOST_LEFT_OUT:
+        entries.append(f"{len(done.left_out) - MOST_LEFT_OUT} more segments are left out")
     for row in done.rows:
-        said += [
+        entries += [
             f"{row.label}, segment {done.lists[place].id}: the first candidate stands in; {reason}"
-            for place, reason in list(row.fallbacks.items())[:5]
+            for place, reason in list(row.fallbacks.items())[:MOST_FALLBACKS]
         ]
-    if not said:
+    if not entries:
         return ""
-    items = "".join(f"<li>{escape(one)}</li>" for one in said)
+    items = "".join(f"<li>{escape(entry)}</li>" for entry in entries)
     return f'<section class="failures" role="alert"><h2>Something failed</h2><ul>{items}</ul></section>'
 
 
 def agreement_tables(done: Comparison) -> str:
-    found = done.agreement
+    agreement = done.agreement
     parts = [
         _square(
             "Same choice",
             "share of segments in which both chose the same text",
-            found.rows,
-            found.rows,
-            found.same,
+            agreement.rows,
+            agreement.rows,
+            agreement.same,
             lambda value: f"{100 * value:.0f}",
-            strongest=1.0,
             unit="%",
         )
     ]
-    if len(found.settings) > 1:
+    if len(agreement.settings) > 1:
         parts.append(
             _square(
                 "Rank correlation",
-                "Spearman correlation of the expected utilities of the candidates that both have looked at, mean over "
-                "segments",
-                found.settings,
-                found.settings,
-                found.correlation,
+                "Spearman correlation of the scores of the candidates that both settings scored, mean over segments",
+                agreement.settings,
+                agreement.settings,
+                agreement.correlation,
                 lambda value: f"{value:.2f}",
-                strongest=1.0,
             )
         )
-    if found.settings:
+    if agreement.settings:
         parts.append(
             _square(
                 "Regret of one under another",
-                "what the choice of the row loses in the eyes of the column, as a share of its own choice minus the "
-                "mean: 0 is the column's own choice, 100 no better than the average candidate; of segments where the "
-                "column has looked at it",
-                found.rows,
-                found.settings,
-                found.regret,
+                "regret of the row's choice by the scores of the column, as a share of the column's own choice minus "
+                "the mean: 0 is the column's own choice, 100 the average candidate; over segments where the column "
+                "scored that choice",
+                agreement.rows,
+                agreement.settings,
+                agreement.regret,
                 lambda value: f"{100 * value:.1f}" if value < 0.0995 else f"{100 * value:.0f}",
-                strongest=1.0,
                 unit="%",
             )
         )
@@ -200,19 +198,17 @@ def _square(
     rows: Sequence[str],
     columns: Sequence[str],
     values: NDArray[np.float64],
-    show: object,
+    show: Callable[[float], str],
     *,
-    strongest: float,
     unit: str = "",
 ) -> str:
-    assert callable(show)
     heads = "".join(f'<th scope="col"><span>{escape(name)}</span></th>' for name in columns)
     body = ""
     for name, line in zip(rows, values, strict=True):
         cells = "".join(
             "<td>–</td>"
             if not math.isfinite(value)
-            else f'<td style="--v:{min(max(value, 0) / strongest, 1):.3f}">{show(value)}</td>'
+            else f'<td style="--v:{min(max(value, 0), 1):.3f}">{show(value)}</td>'
             for value in line
         )
         body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'

@@ -17,7 +17,8 @@ from mbr.cache import store
 from mbr.cache.judgements import Cache
 from mbr.cache.store import key_of
 from mbr.evaluate import judging as module
-from mbr.evaluate.judges import Floats, JudgeSpec
+from mbr.evaluate.base import Floats
+from mbr.evaluate.judges import JudgeSpec
 from mbr.evaluate.judging import judged_rows
 from tests.conftest import ROOT
 from tests.mbr.evaluate.made import Count

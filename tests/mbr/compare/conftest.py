@@ -11,10 +11,10 @@ def made_utilities(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def register(patch: pytest.MonkeyPatch) -> None:
-    """Have them known by name, as plug-ins are, with their counters at zero."""
-    import mbr.utilities
+    """Make them available by name, as plug-ins are, with their counters at zero."""
+    from mbr.utilities import UTILITIES
 
     for kind, counter in ((Counting, "scored"), (Overlap, "matrices"), (Longer, "rated")):
-        patch.setitem(mbr.utilities.BUILT_IN, kind.name, f"{kind.__module__}:{kind.__name__}")
+        patch.setitem(UTILITIES.built_in, kind.name, f"{kind.__module__}:{kind.__name__}")
         patch.setattr(kind, counter, 0)
     patch.setattr(Counting, "loaded", 0)

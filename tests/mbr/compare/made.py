@@ -108,9 +108,9 @@ def lists(count: int, size: int = 8, seed: int = 1) -> list[CandidateList]:
 def references(items: Sequence[CandidateList], seed: int = 2) -> list[list[str]]:
     """One set: each like some candidate, but for a word."""
     draw = np.random.default_rng(seed)
-    found = []
+    texts = []
     for item in items:
         words = item.texts[int(draw.integers(len(item)))].split()
         words[int(draw.integers(len(words)))] = str(draw.choice(WORDS))
-        found.append(" ".join(words))
-    return [found]
+        texts.append(" ".join(words))
+    return [texts]

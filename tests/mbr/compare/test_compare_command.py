@@ -37,8 +37,12 @@ def texts(tmp_path: Path) -> list[str]:
 
 
 def report(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return document
+
+
+def choices(folder: Path, label: str) -> list[str]:
+    return [segment["chosen"][label] for segment in report(folder)["choices"]]
 
 
 def rows(folder: Path) -> dict[str, dict[str, Any]]:
@@ -54,7 +58,7 @@ def test_from_sources_to_a_page_and_again_with_two_more(warm: Run, tmp_path: Pat
     assert "one/report.html is ready: 4 rows, 4 segments, 3 judges" in done.stderr
     first = rows(tmp_path / "one")
     assert list(first) == ["beam best", "random candidate", "pear race", "oracle (chrf)"]
-    assert "prior:6" in first["pear race"]["signature"]
+    assert "add.logprob:6" in first["pear race"]["signature"]
     assert "weights:uniform" in first["pear race"]["signature"]
     files = {"report.html", "report.json", "report.tsv", "report.html.run.yaml"}
     assert {file.name for file in (tmp_path / "one").iterdir()} == files
@@ -62,7 +66,7 @@ def test_from_sources_to_a_page_and_again_with_two_more(warm: Run, tmp_path: Pat
 
     again = warm(*command, "chrf", "bleu", "-o", "two")
     assert again.returncode == 0, again.stderr
-    assert "4 candidate lists are known from an earlier run" in again.stderr
+    assert "4 candidate lists of an earlier run are used again" in again.stderr
     second = rows(tmp_path / "two")
     assert list(second)[3:5] == ["chrf", "bleu"]
     for label, row in first.items():
@@ -96,12 +100,12 @@ def test_the_papers_experiment_runs_with_local_folders(
         "mbr-compare", "--preset", "pear-table2", "--candidates", lists, "--model", *models, "--study", "1", *FAST
     )
     assert done.returncode == 0, done.stderr
-    found = rows(tmp_path / "report")
-    assert list(found)[2:] == ["PEAR (full)", "PEAR (sym.)", "COMET", "BLEURT-20", "oracle (chrf)"]
-    assert set(found["COMET"]["scores"]) == {"xcomet", "cometkiwi", "metricx"}
-    assert found["PEAR (full)"]["passes"] == 2 * found["PEAR (sym.)"]["passes"] == 18
-    assert found["COMET"]["scores"]["xcomet"]["same_family"]
-    assert not found["COMET"]["scores"]["metricx"]["same_family"]
+    table = rows(tmp_path / "report")
+    assert list(table)[2:] == ["PEAR (full)", "PEAR (sym.)", "COMET", "BLEURT-20", "oracle (chrf)"]
+    assert set(table["COMET"]["scores"]) == {"xcomet", "cometkiwi", "metricx"}
+    assert table["PEAR (full)"]["passes"] == 2 * table["PEAR (sym.)"]["passes"] == 18
+    assert table["COMET"]["scores"]["xcomet"]["same_family"]
+    assert not table["COMET"]["scores"]["metricx"]["same_family"]
     assert "not for commercial use" in done.stderr
 
 
@@ -112,12 +116,12 @@ def test_without_the_checkpoints_each_row_says_so(warm: Run, tmp_path: Path, our
         "--judge", "chrf", "--offline", *FAST,
     )  # fmt: skip
     assert done.returncode == 4
-    found = rows(tmp_path / "report")
-    assert found["COMET"]["error"]
-    assert "nowhere" in found["COMET"]["error"]
-    assert found["BLEURT-20"]["error"]
-    assert found["PEAR (full)"]["error"] is None
-    assert set(found["PEAR (full)"]["scores"]) == {"chrf"}
+    table = rows(tmp_path / "report")
+    assert table["COMET"]["error"]
+    assert "nowhere" in table["COMET"]["error"]
+    assert table["BLEURT-20"]["error"]
+    assert table["PEAR (full)"]["error"] is None
+    assert set(table["PEAR (full)"]["scores"]) == {"chrf"}
     text = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert "Something failed" in text
     assert "judge xcomet" in text
@@ -137,31 +141,82 @@ def test_qe_reranking_is_a_row_of_its_own(warm: Run, tmp_path: Path, tiny_metric
     words = [f"cometkiwi={tiny_metrics['cometkiwi']}", "chrf"]
     done = warm("mbr-compare", "--candidates", lists, "--utility", *words, "--study", "0", *FAST)
     assert done.returncode == 0, done.stderr
-    found = rows(tmp_path / "report")
-    assert (found["cometkiwi"]["kind"], found["cometkiwi"]["passes"]) == ("quality", 9)
+    table = rows(tmp_path / "report")
+    assert (table["cometkiwi"]["kind"], table["cometkiwi"]["passes"]) == ("quality", 9)
     assert "QE reranking" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_model_named_once_reaches_all_that_need_it(warm: Run, tmp_path: Path) -> None:
     lists = write_jsonl(tmp_path / "lists.jsonl", LISTS)
-    words = ["chrf,prefilter=cometkiwi:2,label=stage", "chrf:1+comet:1", "metricx-qe", "chrf"]
+    words = ["chrf,prefilter=cometkiwi:2,label=stage", "chrf,add=comet:1,label=term", "metricx-qe", "chrf"]
     models = [f"{name}=./nowhere-{name}" for name in ("comet", "cometkiwi", "metricx")]
     done = warm(
         "mbr-compare", "--candidates", lists, "--utility", *words, "--oracle", "comet", "--model", *models, *FAST
     )
     assert done.returncode == 4
-    found = rows(tmp_path / "report")
+    table = rows(tmp_path / "report")
     for label, name in {
         "stage": "cometkiwi",
-        "chrf:1+comet:1": "comet",
+        "term": "comet",
         "metricx-qe": "metricx",
         "oracle (comet)": "comet",
     }.items():
-        assert f"nowhere-{name}" in found[label]["error"], label
-    assert found["chrf"]["error"] is None
+        assert f"nowhere-{name}" in table[label]["error"], label
+    assert table["chrf"]["error"] is None
 
 
-def test_an_output_folder_that_cannot_be_is_told_before_the_work(warm: Run, tmp_path: Path) -> None:
+def test_a_term_takes_the_model_that_is_named_for_it(warm: Run, tmp_path: Path, tiny_metrics: dict[str, Path]) -> None:
+    """The choices are those of mbr-decode with the same term."""
+    lists = write_jsonl(tmp_path / "lists.jsonl", LISTS)
+    model = tiny_metrics["cometkiwi"]
+    words = ["chrf,add=cometkiwi:100,label=term", "chrf,add=cometkiwi:100,label=same", "chrf"]
+    done = warm(
+        "mbr-compare",
+        "--candidates",
+        lists,
+        "--utility",
+        *words,
+        "--model",
+        f"cometkiwi={model}",
+        "--study",
+        "0",
+        *FAST,
+    )
+    assert done.returncode == 0, done.stderr
+    table = rows(tmp_path / "report")
+    assert "add.cometkiwi:100" in table["term"]["signature"]
+    decoded = warm(
+        "mbr-decode", "--candidates", lists, "--utility", "chrf", "--add", "cometkiwi=100", "--add-model",
+        f"cometkiwi={model}",
+    )  # fmt: skip
+    assert decoded.returncode == 0, decoded.stderr
+    assert decoded.stdout.splitlines() == choices(tmp_path / "report", "term")
+    assert choices(tmp_path / "report", "term") == choices(tmp_path / "report", "same")
+    notes = [line for line in done.stderr.splitlines() if "not for commercial use" in line]
+    assert len(notes) == 1, done.stderr
+
+
+@pytest.mark.parametrize("method", ["beam", "sample", "epsilon"])
+def test_choices_are_those_of_mbr_decode_in_one_step_and_in_two(
+    method: str, warm: Run, tmp_path: Path, texts: list[str]
+) -> None:
+    """The recipe follows from the origin of the lists, here as there."""
+    search = ["--method", method, "--nbest", "12", "--seed", "5"]
+    decoded = warm("mbr-decode", "--sources", "en.txt", *search)
+    assert decoded.returncode == 0, decoded.stderr
+    words = ["--utility", "pear", "--study", "0", *FAST]
+    assert warm("mbr-compare", *texts, *search, *words, "-o", "one").returncode == 0
+    assert choices(tmp_path / "one", "pear race") == decoded.stdout.splitlines()
+    made = warm("mbr-generate", *search, "-o", "lists.jsonl", "--sources", "en.txt")
+    assert made.returncode == 0, made.stderr
+    lists = ["--candidates", "lists.jsonl", "--references", "de.txt", "--seed", "5"]
+    two = warm("mbr-compare", *lists, *words, "-o", "two")
+    assert two.returncode == 0, two.stderr
+    assert choices(tmp_path / "two", "pear race") == decoded.stdout.splitlines()
+    assert ("add.logprob:6" in rows(tmp_path / "two")["pear race"]["signature"]) == (method == "beam")
+
+
+def test_an_output_folder_that_cannot_be_made_is_refused_before_the_work(warm: Run, tmp_path: Path) -> None:
     lists = write_jsonl(tmp_path / "lists.jsonl", LISTS)
     done = warm("mbr-compare", "--candidates", lists, "--utility", "chrf", "-o", "/proc/nowhere/report")
     assert done.returncode == 2
@@ -195,19 +250,21 @@ def test_samples_are_compared_with_the_most_likely(warm: Run, tmp_path: Path, te
         (["--candidates", "lists.jsonl", "--preset", "table9"], 2, "pear-table2"),
         (["--candidates", "lists.jsonl", "--model", "pear"], 2, "expected NAME=MODEL"),
         (["--candidates", "lists.jsonl", "--model", "chrf=x"], 2, "takes a model"),
+        (["--candidates", "lists.jsonl", "--model", "reverse=x", "reverse=y"], 2, "names 'reverse' twice"),
+        (["--candidates", "lists.jsonl", "--utility", "chrf,add=reverse"], 2, "NAME:WEIGHT"),
         (["--candidates", "lists.jsonl", "--references", "short.txt"], 3, "short.txt has 1 lines"),
-        (["--candidates", "lists.jsonl", "--baseline", "nobody"], 2, "no row of the table"),
-        (["--candidates", "lists.jsonl", "--method", "beam"], 2, "go with text"),
+        (["--candidates", "lists.jsonl", "--baseline", "missing"], 2, "no row of the table"),
+        (["--candidates", "lists.jsonl", "--method", "beam"], 2, "goes with text"),
         (["--candidates", "lists.jsonl", "--study", "-1"], 2, "negative"),
         (["--candidates", "lists.jsonl", "-o", "short.txt"], 2, "is a file"),
         (["--candidates", "-", "--references", "-"], 2, "standard input"),
         (["--sources", "nothing.txt"], 3, "no sentence"),
         (["--sources", "bad.txt"], 3, "not valid UTF-8"),
         (["--candidates", "without.jsonl", "--utility", "chrf"], 2, "needs references"),
-        (["--candidates", "junk.jsonl"], 3, "no candidate list to compare with: "),
+        (["--candidates", "junk.jsonl"], 3, "no candidate list to compare settings on: "),
         (["--sources", "short.txt", "--utility", "chrf"], 2, "needs references"),
         (["--sources", "short.txt", "--references", "nothing.txt"], 3, "0 lines, but there are 1 segments"),
-        (["--sources", "short.txt", "--references", "short.txt", "--baseline", "nobody"], 2, "no row of the table"),
+        (["--sources", "short.txt", "--references", "short.txt", "--baseline", "missing"], 2, "no row of the table"),
     ],
 )
 def test_bad_input_has_a_message_and_writes_nothing(

@@ -18,6 +18,7 @@ from mbr.compare.deciding import Rules
 from mbr.compare.summary import summary
 from mbr.decide import Decision
 from mbr.evaluate.judges import JudgeSpec
+from mbr.recipe import Changes
 from tests.mbr.compare.made import Counting, Longer, Overlap, lists, references
 
 pytestmark = pytest.mark.one_world
@@ -72,7 +73,7 @@ def test_the_oracle_is_the_best_candidate_of_each_list() -> None:
 
 
 def test_random_candidates_depend_on_the_seed_and_the_list_alone() -> None:
-    first, second = (run(["overlap"], rules=Rules(seed=seed)) for seed in (1, 2))
+    first, second = (run(["overlap"], rules=Rules(Changes(seed=seed))) for seed in (1, 2))
     assert first.row("random candidate").choices != second.row("random candidate").choices
     backwards = compare(ITEMS[::-1], parse_settings(["overlap"]), ["chrf"], references=[REFERENCES[0][::-1]], **FAST)
     assert backwards.row("random candidate").choices[::-1] == first.row("random candidate").choices
@@ -88,17 +89,17 @@ def test_scores_intervals_and_tests_are_those_of_a_plain_computation() -> None:
     swaps = np.random.default_rng(1).integers(2, size=(60, count), dtype=np.bool_)
     base = done.row(done.baseline).texts
     for row in done.rows:
-        found = judge.scores[row.label]
-        assert found.score == score(list(row.texts), [golden]).score
+        result = judge.scores[row.label]
+        assert result.score == score(list(row.texts), [golden]).score
         resampled = sorted(score([row.texts[k] for k in one], [[golden[k] for k in one]]).score for one in places)
-        assert (found.low, found.high) == (pytest.approx(resampled[1]), pytest.approx(resampled[-2]))
+        assert (result.low, result.high) == (pytest.approx(resampled[1]), pytest.approx(resampled[-2]))
         reached = 0
-        difference = abs(found.score - score(list(base), [golden]).score)
+        difference = abs(result.score - score(list(base), [golden]).score)
         for one in swaps:
             pairs = [(b, a) if swap else (a, b) for a, b, swap in zip(row.texts, base, one, strict=True)]
             two = [score([pair[side] for pair in pairs], [golden]).score for side in (0, 1)]
             reached += abs(two[0] - two[1]) >= difference - 1e-9
-        assert found.p_randomisation == pytest.approx((reached + 1) / 61)
+        assert result.p_randomisation == pytest.approx((reached + 1) / 61)
 
 
 def test_a_row_is_never_different_from_itself() -> None:
@@ -163,24 +164,24 @@ def test_models_are_loaded_once_for_all_their_settings() -> None:
 
 def test_agreement_is_that_of_plain_loops() -> None:
     done = run(["counting", "overlap", "longer", "counting,strategy=halving:9"])
-    found = done.agreement
+    agreement = done.agreement
     decided = {row.label: row.decided.decisions for row in done.rows if row.decided is not None}
-    assert found.settings == tuple(decided)
-    for i, one in enumerate(found.rows):
+    assert agreement.settings == tuple(decided)
+    for i, one in enumerate(agreement.rows):
         texts = done.row(one).texts
-        for j, other in enumerate(found.rows):
-            assert found.same[i, j] == np.mean([a == b for a, b in zip(texts, done.row(other).texts, strict=True)])
-        for j, other in enumerate(found.settings):
+        for j, other in enumerate(agreement.rows):
+            assert agreement.same[i, j] == np.mean([a == b for a, b in zip(texts, done.row(other).texts, strict=True)])
+        for j, other in enumerate(agreement.settings):
             regrets = [plain_regret(d, c) for d, c in zip(decided[other], done.row(one).choices, strict=True)]
-            assert found.regret[i, j] == pytest.approx(np.nanmean(regrets))
-    for i, one in enumerate(found.settings):
-        assert found.regret[found.rows.index(one), i] == 0
-        for j, other in enumerate(found.settings):
+            assert agreement.regret[i, j] == pytest.approx(np.nanmean(regrets))
+    for i, one in enumerate(agreement.settings):
+        assert agreement.regret[agreement.rows.index(one), i] == 0
+        for j, other in enumerate(agreement.settings):
             ranks = [
                 spearmanr(a.expected, b.expected).statistic for a, b in zip(decided[one], decided[other], strict=True)
             ]
             if "halving" not in one + other:  # which has not looked at all candidates
-                assert found.correlation[i, j] == pytest.approx(np.nanmean(ranks), abs=0.02)
+                assert agreement.correlation[i, j] == pytest.approx(np.nanmean(ranks), abs=0.02)
 
 
 def plain_regret(decision: Decision, choice: int) -> float:
@@ -189,39 +190,39 @@ def plain_regret(decision: Decision, choice: int) -> float:
 
 
 def test_studies_hold_all_pairs_in_both_orders() -> None:
-    done = run(["counting,prior=2", "overlap"], study=3)
-    pear, overlap = done.studies
+    done = run(["counting", "counting,strategy=half", "overlap"], study=3)
+    pairwise, overlap = done.studies
     assert [len(study.portraits) for study in done.studies] == [3, 3]
-    for portrait in pear.portraits:
+    for portrait in pairwise.portraits:
         texts = portrait.item.texts
         assert portrait.values.shape == (len(texts), len(texts))
         off = ~np.eye(len(texts), dtype=bool)
         assert (portrait.values[off] != 0).all()
         assert portrait.asymmetry == pytest.approx(0, abs=1e-6)
-        assert portrait.expected.argmax() == np.argsort(-portrait.values.mean(axis=1))[0]
-    points = {(point.strategy, point.number): point for point in pear.points}
+        assert portrait.scores.argmax() == np.argsort(-portrait.values.mean(axis=1))[0]
+    points = {(point.strategy, point.number): point for point in pairwise.points}
     assert points["both", ""].regret == 0
-    assert points["both", ""].passes == np.mean([len(p.item) * (len(p.item) - 1) for p in pear.portraits])
+    assert points["both", ""].passes == np.mean([len(p.item) * (len(p.item) - 1) for p in pairwise.portraits])
     assert points["half", ""].passes == points["both", ""].passes / 2
-    assert {point.strategy for point in pear.points} == {"half", "balanced", "both", "race", "halving"}
+    assert {point.strategy for point in pairwise.points} == {"half", "balanced", "both", "race", "halving"}
     assert overlap.points == ()
     assert run(["longer"]).studies == ()
     assert run(["overlap"], study=0).studies == ()
 
 
 def test_a_setting_that_fails_leaves_its_reason() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     words = ["counting=missing", "overlap", "counting=broken", "counting=broken,strategy=half"]
-    done = run(words, tell_failure=told.append, baseline="counting race missing")
+    done = run(words, warn=messages.append, baseline="counting race missing")
     failed = {row.label: row.error for row in done.rows if row.error is not None}
     assert list(failed) == ["counting race missing", "counting race broken", "counting half"]
     assert "no such folder" in str(failed["counting race missing"])
     assert done.baseline == "first candidate"  # in place of the one that failed
     assert set(done.evaluation.systems) == {"first candidate", "random candidate", "overlap", "oracle (chrf)"}
     assert done.exit_code() == 4
-    assert len(told) == 4
-    assert "compared with first candidate instead" in told[3]
-    assert any("so all are compared with first candidate" in line for line in summary(done))
+    assert len(messages) == 4
+    assert "compared with first candidate instead" in messages[3]
+    assert any("so all rows are compared with first candidate" in line for line in summary(done))
     assert any("counting race missing failed: models/missing: no such folder" in line for line in summary(done))
 
 
@@ -249,7 +250,7 @@ def test_a_setting_that_can_decide_nothing_has_failed() -> None:
 def test_an_empty_list_is_left_out_of_all_rows() -> None:
     bad = BadRecord("gone", InputError("segment 'gone' has no candidates; expected at least one"), "A dog.")
     records: list[Record] = [*ITEMS[:4], bad, *ITEMS[4:8]]
-    golden = [[*REFERENCES[0][:4], "nobody", *REFERENCES[0][4:8]]]
+    golden = [[*REFERENCES[0][:4], "missing", *REFERENCES[0][4:8]]]
     done = run(["overlap"], records, references=golden)
     assert [one.id for one in done.left_out] == ["gone"]
     assert done.references == (tuple(REFERENCES[0][:8]),)
@@ -288,7 +289,7 @@ def test_references_may_come_with_the_lists() -> None:
     ("given", "message"),
     [
         ({"references": None}, "needs references"),
-        ({"baseline": "nobody"}, "no row of the table"),
+        ({"baseline": "missing"}, "no row of the table"),
         ({"oracle": "nothing"}, "is unknown"),
         ({"oracle": "cometkiwi"}, "reads no references"),
         ({"references": [["one"]]}, "but there are 24 segments"),
@@ -297,7 +298,7 @@ def test_references_may_come_with_the_lists() -> None:
         ({"judges": []}, "no judge"),
     ],
 )
-def test_what_makes_no_sense_is_told_before_the_work(given: dict[str, Any], message: str) -> None:
+def test_what_makes_no_sense_is_refused_before_the_work(given: dict[str, Any], message: str) -> None:
     words = given.pop("words", ["overlap"])
     with pytest.raises((UsageError, InputError), match=message):
         run(words, ITEMS, **{"references": REFERENCES, **given})
@@ -314,6 +315,26 @@ def test_ranks_and_marks() -> None:
     assert done.ranks(0)["oracle (chrf)"] == 1
     best = min(ter.scores, key=lambda label: ter.scores[label].score)
     assert done.ranks(1)[best] == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "word", "judge", "sentence"),
+    [
+        # The first candidate is wrong or right in every segment; the setting chooses the longest or the shortest.
+        ("ein", "longer", "ter", "longer is the best setting: 0.00 [0.00, 0.00], 66.67 better than first candidate"),
+        ("ein", "longer", "chrf", "longer is the best setting: 100.00 [100.00, 100.00], "),
+        ("ein Hund läuft", "longer,add=longer:-2", "ter", "longer, is 66.67 worse than first candidate, beyond chance"),
+        ("ein Hund läuft", "longer,add=longer:-2", "chrf", "no setting improves on first candidate; the best, longer,"),
+        ("ein Hund läuft", "longer", "ter", "longer, is equal to first candidate: 0.00"),
+    ],
+)
+def test_the_best_setting_is_better_or_worse_in_words(first: str, word: str, judge: str, sentence: str) -> None:
+    texts = [first, *({"ein", "ein Hund läuft"} - {first})]
+    items = [CandidateList.of(f"s{k}", texts, id=k) for k in range(12)]
+    done = run([word], items, judges=[judge], references=[["ein Hund läuft"] * 12])
+    (line,) = [line for line in summary(done) if line.startswith(f"By {judge}, ")]
+    assert sentence in line
+    assert "+" not in line
 
 
 def test_two_models_of_a_judge_are_told_apart() -> None:

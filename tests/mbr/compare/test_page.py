@@ -144,9 +144,9 @@ def test_json_cannot_leave_its_script() -> None:
 
 def test_matrices_come_back_to_four_digits() -> None:
     values = np.random.default_rng(1).normal(size=(7, 7)) * 3 + 40
-    found = packed(values)
-    steps = np.frombuffer(base64.b64decode(found["numbers"]), "<i2").reshape(7, 7)
-    np.testing.assert_allclose(found["middle"] + found["scale"] * steps, values, atol=2e-4)
+    matrix = packed(values)
+    steps = np.frombuffer(base64.b64decode(matrix["numbers"]), "<i2").reshape(7, 7)
+    np.testing.assert_allclose(matrix["middle"] + matrix["scale"] * steps, values, atol=2e-4)
     assert packed(np.zeros((1, 1)))["numbers"] == base64.b64encode(b"\0\0").decode()
 
 
@@ -159,16 +159,16 @@ def test_charts_say_in_words_what_they_show(done: Comparison) -> None:
 
 
 def test_the_document_holds_it_all(done: Comparison) -> None:
-    found = as_json(done)
-    json.dumps(found, allow_nan=False)
-    assert found["segments"] == 30
-    rows = {row["label"]: row for row in found["rows"]}
+    document = as_json(done)
+    json.dumps(document, allow_nan=False)
+    assert document["segments"] == 30
+    rows = {row["label"]: row for row in document["rows"]}
     assert rows["broken one"]["error"] == "RuntimeError: the model <b>fell</b> over"
     assert rows["counting race"]["signature"].startswith("MBR|utility:counting|")
     assert set(rows["counting half"]["scores"]) == {"chrf", "ter"}
-    assert found["left_out"][0]["id"] == "empty"
-    assert found["choices"][0]["chosen"]["first candidate"] == EVIL
-    assert {point["strategy"] for point in found["regret_against_passes"][0]["points"]} >= {"race", "half", "both"}
+    assert document["left_out"][0]["id"] == "empty"
+    assert document["choices"][0]["chosen"]["first candidate"] == EVIL
+    assert {point["strategy"] for point in document["regret_against_passes"][0]["points"]} >= {"race", "half", "both"}
 
 
 def test_notebooks_show_decisions_and_matrices() -> None:
@@ -192,8 +192,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     program = chromium()
     if program is None:
         pytest.skip("no Chromium here; `make browser` installs Debian's, as root")
-    with Browser(program, tmp_path_factory.mktemp("profile")) as found:
-        yield found
+    with Browser(program, tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
 
 
 @pytest.fixture
@@ -204,8 +204,8 @@ def shown(browser: Browser, done: Comparison, tmp_path: Path) -> Page:
 
 
 def cards(shown: Page) -> list[str]:
-    found: list[str] = shown.run("[...document.querySelectorAll('.card')].map(card => card.textContent)")
-    return found
+    texts: list[str] = shown.run("[...document.querySelectorAll('.card')].map(card => card.textContent)")
+    return texts
 
 
 def test_the_browser_would_hear_of_a_complaint(browser: Browser, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_filters_work(shown: Page, done: Comparison) -> None:
     for least in (0, 50, 120):
         shown.choose("margin", least)
         wanted = int((different & ((margins >= least / 100) | (least == 0))).sum())
-        assert f"{wanted} of {different.sum()} segments" in shown.run("document.getElementById('found').textContent")
+        assert f"{wanted} of {different.sum()} segments" in shown.run("document.getElementById('matches').textContent")
         assert len(cards(shown)) == min(wanted, 20)
     shown.choose("margin", 0)
     shown.choose("order", -1)
@@ -250,7 +250,7 @@ def test_filters_work(shown: Page, done: Comparison) -> None:
     shown.choose("search", "")
     shown.choose("b", one)
     assert cards(shown) == []
-    assert "same row" in shown.run("document.getElementById('found').textContent")
+    assert "same row" in shown.run("document.getElementById('matches').textContent")
     assert shown.errors == []
 
 
@@ -274,7 +274,7 @@ def test_differences_are_marked_and_texts_whole(shown: Page, done: Comparison) -
     shown.choose("a", labels.index("counting race"))
     shown.choose("b", labels.index("random candidate"))
     shown.choose("order", -1)
-    found: Any = shown.run(
+    sides: Any = shown.run(
         "[...document.querySelectorAll('.card')].map(card => [...card.querySelectorAll('.side p:first-of-type')]"
         ".map(line => [line.textContent, [...line.querySelectorAll('mark')].map(mark => mark.textContent).join(' ')]))"
     )
@@ -283,8 +283,8 @@ def test_differences_are_marked_and_texts_whole(shown: Page, done: Comparison) -
         for a, b in zip(done.row("counting race").texts, done.row("random candidate").texts, strict=True)
         if a != b
     ]
-    assert [(one[0], other[0]) for one, other in found] == pairs[:20]
-    for (one, marks), (other, _) in found:
+    assert [(one[0], other[0]) for one, other in sides] == pairs[:20]
+    for (one, marks), (other, _) in sides:
         new = [word for word in one.split() if word not in other.split()]
         assert all(word in marks for word in new)
 

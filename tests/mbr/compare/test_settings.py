@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+import yaml
 
 from candidates.common.errors import UsageError
+from candidates.lists import CandidateList, Origin
 from mbr.compare import parse_settings
+from mbr.recipe import Changes, PrefilterSpec, TermSpec, shipped_recipes
 
 pytestmark = pytest.mark.one_world
 
@@ -23,10 +24,13 @@ pytestmark = pytest.mark.one_world
             [],
             ["pear halving 200", "pear halving 500"],
         ),
-        (["pear,prior=0", "pear"], [], ["pear race prior 0", "pear race"]),
+        (["pear,add=logprob:0", "pear"], [], ["pear race logprob 0", "pear race"]),
+        (["chrf,add=logprob:2", "chrf,add=length:1"], [], ["chrf full logprob 2", "chrf full length 1"]),
+        (["chrf,add=logprob:2"], [], ["chrf"]),
+        (["chrf,add=logprob:2,add=length:-0.5", "chrf"], [], ["chrf full logprob 2 length -0.5", "chrf full"]),
+        (["none,add=logprob:1"], ["race"], ["none"]),
         (["pear=a/one", "pear=b/two"], [], ["pear race one", "pear race two"]),
         (["chrf,label=mine", "chrf"], [], ["mine", "chrf"]),
-        (["chrf:1+pear:2"], ["race"], ["chrf:1+pear:2"]),
         (["pear,label=P"], ["race", "half"], ["P race", "P half"]),
         (["pear,label=P"], ["race"], ["P"]),
         (["chrf,prefilter=bleu:20", "chrf"], [], ["chrf full after bleu:20", "chrf full"]),
@@ -39,13 +43,37 @@ def test_labels_tell_settings_apart(utilities: list[str], strategies: list[str],
 
 
 def test_all_of_a_setting() -> None:
-    (one,) = parse_settings(
-        ["pear=f,strategy=race:0.02,prior=3,weights=uniform,prefilter=chrf:30,dtype=bf16,offline=true,threads=2"]
+    (setting,) = parse_settings(
+        [
+            "pear=f,strategy=race:0.02,add=logprob:3,add=cometkiwi:-1,add-model=cometkiwi:k,weights=uniform,"
+            "prefilter=chrf:30,dtype=bf16,offline=true,threads=2"
+        ]
     )
-    assert (one.utility, one.strategy, one.tolerance, one.prior) == ("pear", "race", 0.02, 3.0)
-    assert (one.weights, one.prefilter) == ("uniform", "chrf:30")
-    assert one.options == {"model": "f", "dtype": "bf16", "offline": True, "threads": 2}
-    assert one.chosen_by() == ["pear", "chrf"]
+    recipe = setting.recipe
+    assert (recipe.utility, recipe.strategy, recipe.strategy_options["tolerance"]) == ("pear", "race", 0.02)
+    assert recipe.terms == (TermSpec("logprob", 3.0), TermSpec("cometkiwi", -1.0, {"model": "k"}))
+    assert (recipe.weights, recipe.prefilter) == ("uniform", PrefilterSpec("chrf", 30))
+    assert recipe.options == {"model": "f", "dtype": "bf16", "offline": True, "threads": 2}
+    assert setting.chosen_by() == ["pear", "logprob", "cometkiwi", "chrf"]
+
+
+def test_a_setting_follows_the_origin_of_the_lists() -> None:
+    bundled = yaml.safe_load(shipped_recipes()["en-de"].read_text())["fits"]["translator"][0]
+    beam, other = (
+        CandidateList.of("A dog.", ["Ein Hund.", "Der Hund."], origin=Origin.of({"model": model, "method": method}))
+        for model, method in ((bundled, "beam"), ("another", "sample"))
+    )
+    pear, chrf, own = parse_settings(["pear", "chrf", "pear,add=logprob:0,weights=count,label=own"])
+    common = Changes(self_rule="include", seed=7)
+    assert pear.for_lists(beam, common).recipe.terms == (TermSpec("logprob", 6.0),)
+    assert pear.for_lists(beam, common).recipe.weights == "uniform"
+    assert pear.for_lists(other, common).recipe.terms == ()
+    assert chrf.for_lists(beam, common).recipe.terms == ()
+    assert own.for_lists(beam, common).recipe.terms == ()
+    assert own.for_lists(beam, common).recipe.weights == "count"
+    assert {setting.for_lists(beam, common).recipe.self_rule for setting in (pear, chrf, own)} == {"include"}
+    assert pear.for_lists(beam, common).recipe.seed == 7
+    assert pear.for_lists(beam, common).label == "pear race"
 
 
 @pytest.mark.parametrize(
@@ -60,17 +88,23 @@ def test_all_of_a_setting() -> None:
         (["cometkiwi,strategy=full"], [], "rates each candidate by itself"),
         (["chrf,colour=blue"], [], "has no option 'colour'"),
         (["chrf=model"], [], "has no option 'model'"),
-        (["pear,prior=many"], [], "not a number from 0 on"),
-        (["pear,prior=nan"], [], "not a number from 0 on"),
-        (["pear,prior=-1"], [], "not a number from 0 on"),
+        (["pear,prior=1"], [], "has no option 'prior'"),
+        (["pear,add=logprob:many"], [], "'many' is not a number"),
+        (["pear,add=logprob:nan"], [], "'nan' is not a number"),
+        (["pear,add=logprob"], [], "is not NAME:WEIGHT"),
+        (["pear,add=logprob:1,add=logprob:2"], [], "of its own"),
+        (["pear,add=nothing:1"], [], "term 'nothing' is unknown"),
+        (["pear,add-model=reverse:f"], [], "'reverse', which is not added"),
+        (["pear,add=logprob:1,add-model=logprob:f"], [], "term 'logprob' has no option 'model'"),
+        (["chrf:1+pear:2"], [], "is unknown"),
         (["pear,budget=0"], [], "not a positive whole number"),
         (["pear,weights=heavy"], [], "is unknown"),
-        (["pear,prior"], [], "is not a key=value"),
-        (["pear,prior=1,prior=2"], [], "of its own"),
+        (["pear,weights"], [], "is not a key=value"),
+        (["pear,weights=count,weights=uniform"], [], "of its own"),
         (["pear"], ["race:x"], "not a number"),
-        (["pear"], ["half:3"], "goes with strategy"),
+        (["pear"], ["half:3"], "takes no number"),
         (["pear,strategy=race:0.1,tolerance=0.2"], [], "twice"),
-        (["pear,prefilter=chrf"], [], "expected NAME:K"),
+        (["pear,prefilter=chrf"], [], "is not NAME:K"),
         (["pear,prefilter-model=x"], [], "goes with prefilter"),
         (["chrf", "chrf"], [], "two settings are called"),
         (["chrf,label=a\nb"], [], "no label"),
@@ -99,6 +133,6 @@ def test_table_2_is_that_of_the_paper() -> None:
     from mbr.compare.presets import get_preset
 
     preset = get_preset("pear-table2")
-    found: list[Any] = [(one.label, one.make_strategy().name) for one in parse_settings(preset.utilities)]
-    assert found == [("PEAR (full)", "full"), ("PEAR (sym.)", "half"), ("COMET", "full"), ("BLEURT-20", "full")]
+    strategies = [(setting.label, setting.recipe.strategy) for setting in parse_settings(preset.utilities)]
+    assert strategies == [("PEAR (full)", "full"), ("PEAR (sym.)", "half"), ("COMET", "full"), ("BLEURT-20", "full")]
     assert preset.nbest == 100

@@ -166,7 +166,7 @@ def test_cells_of_the_utility_that_chose_are_marked(warm: Run, tmp_path: Path) -
     assert decoded.returncode == 0, decoded.stderr
     words = ("mbr-evaluate", "--references", "ref.txt", "--systems", "best.txt", "good.txt", *FAST, "--judge", "chrf")
     result = warm(*words)
-    assert "* chosen by a utility of the judge's family: flattered\n" in result.stdout
+    assert "* chosen by a utility of the judge's family: overrated\n" in result.stdout
     rows = {line.split()[0]: line for line in result.stdout.split("\n\n")[0].splitlines()}
     assert rows["best"].endswith("*")
     assert not rows["good"].endswith("*")
