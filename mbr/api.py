@@ -77,16 +77,10 @@ def decode(
     )
     base = utility if isinstance(utility, Recipe) else None
     recipe, records = plan_for(changes, _as_records(lists), base, shipped=ready is None)
-    decoder = open_decoder(
-        recipe,
-        runtime=runtime,
-        utility=ready,
-        strategy=strategy if isinstance(strategy, Strategy) else None,
-        prefilter=prefilter if isinstance(prefilter, Prefilter) else None,
-        on_error=on_error,
-        keep_matrix=keep_matrix,
-    )
-    return _decisions(decoder, records)
+    parts = {"strategy": (strategy, Strategy), "prefilter": (prefilter, Prefilter)}
+    ready_parts: Any = {name: part for name, (part, kind) in parts.items() if isinstance(part, kind)}
+    rules: Any = {"on_error": on_error, "keep_matrix": keep_matrix}
+    return _decisions(open_decoder(recipe, runtime=runtime, utility=ready, **ready_parts, **rules), records)
 
 
 def _check_ready(
