@@ -1,10 +1,10 @@
-"""Candidate lists that are made once: kept in a folder, by what made them and of which sources.
+"""Candidate lists that are made once: kept in a folder, by generator and sources.
 
     with open_generator(Settings(nbest=100)) as generator:
         kept = keep_lists(generator, ["A dog runs."], cache_folder() / "lists")
     lists = read_lists(kept.path)
 
-A run that is killed goes on where it was; the file appears when it is complete.
+A killed run continues; the file appears when it is complete.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MOST_NOTICES = 20  # kept
 
 @dataclass(frozen=True)
 class Kept:
-    """A file of lists in JSONL, whether it was there already, and the CPU seconds it took, where they are known."""
+    """A file of lists in JSONL, whether it existed already, and the CPU seconds it took; None where unknown."""
 
     path: Path
     known: bool
     seconds: float | None
-    cut_off: int = 0  # candidates that reached the length limit before their end, as far as that is known
+    cut_off: int = 0  # candidates that reached the length limit before their end; 0 where unknown
 
 
 def keep_lists(
@@ -43,17 +43,17 @@ def keep_lists(
     progress: bool = False,
     tell: Callable[[str], None] = lambda message: None,
 ) -> Kept:
-    """The lists that the generator makes of the sources. `tell` hears its notices."""
+    """The lists that the generator makes of the sources. `tell` receives its notices."""
     from tqdm import tqdm
 
     described = generator.described()
     path = folder / f"{_digest(described, sources)}.jsonl"
     about = path.with_suffix(".json")
     if path.is_file():
-        known = _read(about)
-        for notice in known.get("notices", ()):
+        facts = _read(about)
+        for notice in facts.get("notices", ()):
             tell(notice)
-        return Kept(path, True, known.get("cpu_seconds"), known.get("cut_off", 0))
+        return Kept(path, True, facts.get("cpu_seconds"), facts.get("cut_off", 0))
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     began, notices = time.process_time(), list[str]()
@@ -73,12 +73,12 @@ def keep_lists(
                 bar.update()
         seconds = None if resumed else time.process_time() - began
 
-        def note_down(failed: int) -> None:
+        def save_facts(failed: int) -> None:
             with atomic_output(about, force=True) as stream:
-                known = {"cpu_seconds": seconds, "cut_off": generator.cut_off, "notices": notices[:MOST_NOTICES]}
-                stream.write(json.dumps({**described, **known}).encode() + b"\n")
+                facts = {"cpu_seconds": seconds, "cut_off": generator.cut_off, "notices": notices[:MOST_NOTICES]}
+                stream.write(json.dumps({**described, **facts}).encode() + b"\n")
 
-        sink.finish(note_down)
+        sink.finish(save_facts)
     return Kept(path, False, seconds, generator.cut_off)
 
 
@@ -91,9 +91,9 @@ def _digest(described: dict[str, Any], sources: Sequence[str]) -> str:
 
 
 def _read(about: Path) -> dict[str, Any]:
-    """What is known of the lists beside them; nothing where that file is gone."""
+    """The facts stored beside the lists; none where that file is gone."""
     try:
-        found: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
+        facts: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return facts

@@ -1,4 +1,4 @@
-"""What mbr-decode refuses before anything is read or loaded, and the changes to a recipe that its options ask for."""
+"""Options of mbr-decode: refused where they do not go together, before anything is read, or turned into a recipe's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UTILITY_OPTIONS = ("model", "revision", "encoder", "dtype", "backend", "compute_
 
 
 def check(options: argparse.Namespace, console: Console) -> None:
-    """Refuse what does not fit together."""
+    """Raise UsageError for options that do not go together."""
     files = output_files(options)
     for name, path in files.items():
         if path == "":
@@ -41,10 +41,10 @@ def check(options: argparse.Namespace, console: Console) -> None:
     if options.candidates is None:
         _check_text_input(options, console)
         return
-    given = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
-    if given:
-        verb = "goes" if len(given) == 1 else "go"
-        raise UsageError(f"{', '.join(given)} {verb} with text; --candidates holds lists that exist already")
+    flags = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
+    if flags:
+        verb = "goes" if len(flags) == 1 else "go"
+        raise UsageError(f"{', '.join(flags)} {verb} with text; --candidates holds lists that exist already")
 
 
 def output_files(options: argparse.Namespace) -> dict[str, str]:
@@ -54,13 +54,13 @@ def output_files(options: argparse.Namespace) -> dict[str, str]:
 
 
 def changes_of(options: argparse.Namespace) -> Changes:
-    """What the options ask for, to be applied to the recipe."""
+    """The changes to the recipe that the options ask for."""
     utility_options: dict[str, Any] = {
         name: value for name in UTILITY_OPTIONS if (value := getattr(options, name)) is not None
     }
     for name, value in option_pairs(options.option or (), "--option").items():
         if name in utility_options:
-            raise UsageError(f"--option {name} and --{name.replace('_', '-')} say the same twice")
+            raise UsageError(f"--option {name} and --{name.replace('_', '-')} are the same option; give one of them")
         utility_options[name] = value
     numbers = {name: value for name in ("budget", "tolerance") if (value := getattr(options, name)) is not None}
     terms, term_options = parse_terms(options.add or (), options.add_model or ())
@@ -83,7 +83,7 @@ def _prefilter(options: argparse.Namespace) -> PrefilterSpec | None:
     if (options.filter is None) != (options.keep is None):
         raise UsageError("--filter and --keep go together: --filter cometkiwi --keep 30")
     if options.filter is not None and options.prefilter is not None:
-        raise UsageError("--prefilter NAME:K and --filter NAME --keep K say the same; give one of them")
+        raise UsageError("--prefilter NAME:K and --filter NAME --keep K are the same option; give one of them")
     word = options.prefilter if options.filter is None else f"{options.filter}:{options.keep}"
     if word is None:
         if options.prefilter_model is not None:
@@ -101,7 +101,7 @@ def _check_text_input(options: argparse.Namespace, console: Console) -> None:
             f"--save-candidates {options.save_candidates}: expected a name that ends in .jsonl, which holds any text; "
             "mbr-generate writes the other formats"
         )
-    settings_of(options)  # what makes no sense is refused before a model is loaded
+    settings_of(options)  # wrong values are refused before a model is loaded
     if options.dry_run:
         raise UsageError(
             "--dry-run counts the pairs of lists that exist; make them first (mbr-generate), then give --candidates"
