@@ -19,12 +19,12 @@ lint: .venv-light/$(MARK)
 	.venv-light/bin/ruff check .
 	.venv-light/bin/mypy
 
-# The quick set, into benchmarks/RESULTS.md.
+# The quick set; its results go to benchmarks/RESULTS.md.
 bench: .venv-light/$(MARK)
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
 	.venv-light/bin/python -m benchmarks.results
 
-# Everything at full size, for a night: in the order of the story in benchmarks/__init__.py. One that fails ends it.
+# All benchmarks at full size, in the order of benchmarks/__init__.py: a night. It ends with the first that fails.
 bench-all: .venv-light/$(MARK)
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
 	.venv-light/bin/python -m benchmarks.parity_pear_mt
@@ -43,15 +43,15 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.candidates
 	.venv-light/bin/python -m benchmarks.bundled_pear
 
-# Debian's Chromium, for the tests of the report page; where it cannot be installed they are skipped and say so.
+# Debian's Chromium, for the tests of the report page; where it cannot be installed they are skipped, with the reason.
 browser:
 	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || true
 
-# Both test environments; with -j2 they are made at the same time.
+# Both test environments; with -j2 they are built at the same time.
 environments: .venv-light/$(MARK) .venv-comet/$(MARK)
 
-# torch goes first and alone: with it in place no other package's range pulls the CUDA build.
+# torch is installed first and alone, so that no other package pulls the CUDA build.
 .venv/$(MARK): pyproject.toml constraints/light.txt
 	$(PYTHON) -m venv .venv
 	.venv/bin/pip $(PIP_INSTALL) -c constraints/light.txt torch

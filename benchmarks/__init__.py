@@ -1,6 +1,6 @@
 """Speed, quality and parity against the peers. Not part of the wheel; run as `python -m benchmarks.NAME`.
 
-One story, told in this order by `make bench-all`. `make bench` runs the quick set, small parts of those marked so, and
+`make bench-all` runs them in this order. `make bench` runs the quick set, the benchmarks marked so at a small size, and
 writes benchmarks/RESULTS.md. Times are rough: the whole benchmark, on two cores, without a peer's environment, which is
 built once. The docstring of each says what it proves. What they share is in `benchmarks.support`.
 
@@ -11,22 +11,22 @@ built once. The docstring of each says what it proves. What they share is in `be
 | evaluate_wmt23 | Are corpus scores those of sacrebleu? | sacrebleu | minutes | yes |
 | **Is it fast?** | | | | |
 | speed_pear | What does the engine save at equal pairs? | pear-mt 1.1.1 | an hour or two | yes |
-| speed_strategies | What does comparing less save from end to end? | pear-mt 1.1.1 | half an hour | yes |
+| speed_strategies | How much faster are fewer comparisons? | pear-mt 1.1.1 | half an hour | yes |
 | speed_utilities | What do COMET, chrF, BLEU and TER cost? | mbrs 0.1.8 | half an hour | yes |
 | speed_metaeval | What does meta-evaluation cost? | the definitions | minutes | yes |
 | stream_memory | Does memory grow with the input? | a tenth of the input | minutes | yes |
 | **Does it choose well?** | | | | |
-| matrices | What do all pairs say? (makes what the next two ask) | | two hours | |
-| strategies | What does comparing less lose under the utility? | half a matrix, the rules of mbrs | an hour | yes |
-| strategies_quality | What does it lose for the reader? | every pair in both orders | minutes | |
+| matrices | Makes the complete matrices that the next two replay | | two hours | |
+| strategies | How much utility do fewer comparisons lose? | half a matrix, the rules of mbrs | an hour | yes |
+| strategies_quality | How much translation quality do they lose? | every pair in both orders | minutes | |
 | compare | Which utility and strategy is worth its time? | each other, on the same lists | two hours | yes |
-| **Does the metric know anything?** | | | | |
-| train_quality | What does training give? | single candidates, sentinels, length, chance | hours | |
+| **Does training a metric help?** | | | | |
+| train_quality | How well do trained metrics rank? | single candidates, sentinels, length, chance | hours | |
 | resume_quality | Does a small RESUME see what beats the reference? | the metric without it | an hour | |
-| **What are the bundled models worth?** | | | | |
+| **How good are the bundled models?** | | | | |
 | candidates | How good are the translation model's lists? | its beam's best, the oracle | minutes | |
 | bundled_pear | How well does the bundled PEAR choose? | the beam, logprob, chrF-MBR, the oracle | half an hour | |
-| **What makes something, by hand** | | | | |
+| **Scripts that make files, run by hand** | | | | |
 | train_bundled_mt | The bundled translation model | | an hour or two | |
 | train_bundled_pear | The bundled PEAR | | an hour | |
 | demo | What `make demo` shows | | seconds | |

@@ -1,4 +1,4 @@
-"""What the bundled PEAR is worth: choices from 100-best lists, and damaged references it sees through.
+"""How good the bundled PEAR is: choices from 100-best lists, and damaged references that it detects.
 
     python -m benchmarks.bundled_pear                 # 1,000 sources of the test part
 
@@ -6,8 +6,8 @@ Proves that beside the translation model's own log-probability it chooses as wel
 and which kinds of damage it sees. Sources are of the test part, which neither the translation model nor PEAR ever saw;
 candidates are the translation model's 100-best. Each way of choosing is judged against the references by chrF and by
 the similarity of sentence embeddings, both against the nearest reference, a mean over sentences. Differences from the
-beam's own best, and from what log-probability alone would choose, come with 95 % intervals of a paired bootstrap. The
-embedding judge also taught PEAR (on other sources): chrF is the other voice.
+beam's own best, and from what log-probability alone would choose, come with 95 % intervals of a paired bootstrap. PEAR
+was trained on scores of the same embeddings (on other sources), so chrF is the independent judge.
 """
 
 from __future__ import annotations
@@ -175,12 +175,12 @@ def diagnosis(model: Path, items: list[tuple[str, str]]) -> dict[str, Any]:
     """How often a damaged reference ranks below the intact one, per kind of damage."""
     checkpoint = load_checkpoint(model)
     with Engine(checkpoint.network, checkpoint.tokenizer, device="cpu") as engine:
-        found = diagnose(lambda triples: engine.score(list(triples)).tolist(), items, seed=1)
+        ranked = diagnose(lambda triples: engine.score(list(triples)).tolist(), items, seed=1)
     length = diagnose(lambda triples: [float(len(a) - len(b)) for _, a, b in triples], items, seed=1)
-    print(f"\ndamaged references ranked below the intact one, {len(items)} sources (longer is better: beside)")
-    for kind, row in found.items():
+    print(f"\ndamaged references ranked below the intact one, {len(items)} sources (in brackets: by length)")
+    for kind, row in ranked.items():
         print(f"  {kind:12} {row['below']:6.1%} of {row['count']:5.0f}   ({length[kind]['below']:.1%})")
-    return {"pear": found, "length": length}
+    return {"pear": ranked, "length": length}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the bundled translation model is worth: quality of its best, of its lists, and what they cost.
+"""How good the bundled translation model is: quality of its best translation and of its lists, and their cost.
 
     python -m benchmarks.candidates
     python -m benchmarks.candidates --lists 1000
@@ -6,8 +6,8 @@
 Proves that its lists of 100 hold much better translations than its beam's best: there is something to choose. Sources
 are those of the split's `test` part, which the training never saw (`candidates.training.split`). For each: the first
 candidate of a beam of 5, then lists of 100 by each method: the first candidate, the choice by chrF-MBR, the oracle (the
-candidate nearest to the references by sentence chrF), distinct texts, and CPU time a source with one thread. Scores are
-sacrebleu's, once against the first German translation in the file and once against all of them.
+candidate nearest to the references by sentence chrF), distinct texts, and CPU time per source with one thread. Scores
+are sacrebleu's, once against the first German translation in the file and once against all of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=TATOEBA, help="Tatoeba's pairs, tab-separated")
     parser.add_argument("--model", default="en-de")
-    parser.add_argument("--sources", type=int, help="of the test part, for the beam of 5 (default: all)")
+    parser.add_argument("--sources", type=int, help="sources of the test part, for the beam of 5 (default: all)")
     parser.add_argument("--lists", type=int, default=300, help="sources for the lists of 100")
     options = parser.parse_args()
     references: dict[str, list[str]] = {}
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def spread(sources: Sequence[str], count: int) -> list[str]:
-    """So many of them, evenly: the file goes from short to long."""
+    """`count` sources, evenly spaced: the file goes from short to long."""
     count = min(count, len(sources))
     return [sources[place * len(sources) // count] for place in range(count)]
 
@@ -87,7 +87,7 @@ def lists_of_hundred(
 
 
 def generate(model: str, sources: Sequence[str], settings: Settings) -> tuple[list[CandidateList], float]:
-    """The lists, and CPU milliseconds a source with one thread."""
+    """The lists, and CPU milliseconds per source with one thread."""
     with open_generator(settings, model=model, threads=1, device="cpu") as generator:
         began = time.process_time()
         lists = [item for item in generator.generate(sources) if isinstance(item, CandidateList)]
@@ -107,24 +107,24 @@ def scores(name: str, outputs: list[str], sources: Sequence[str], references: di
         [references[source][place] if place < len(references[source]) else None for source in sources]
         for place in range(most)
     ]
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for kind, metric in (("bleu", sacrebleu.metrics.BLEU()), ("chrf", sacrebleu.metrics.CHRF())):
-        found[f"{name} {kind}"] = round(metric.corpus_score(outputs, streams[:1]).score, 2)
-        found[f"{kind} signature"] = str(metric.get_signature())
-        found[f"{name} {kind}, all references"] = round(metric.corpus_score(outputs, streams).score, 2)
-        found[f"{kind} signature, all references"] = str(metric.get_signature())
-    return found
+        results[f"{name} {kind}"] = round(metric.corpus_score(outputs, streams[:1]).score, 2)
+        results[f"{kind} signature"] = str(metric.get_signature())
+        results[f"{name} {kind}, all references"] = round(metric.corpus_score(outputs, streams).score, 2)
+        results[f"{kind} signature, all references"] = str(metric.get_signature())
+    return results
 
 
 def show(row: dict[str, Any]) -> str:
-    lines = [f"{row['method']}: {row['sources']} sources, {row['ms']} CPU ms each"]
+    lines = [f"{row['method']}: {row['sources']} sources, {row['ms']} CPU ms per source"]
     if "unique" in row:
         lines[0] += f", {row['unique']} of 100 distinct"
     for name in ("first", "chrf-mbr", "oracle"):
         if f"{name} bleu" in row:
             every = f"{row[f'{name} bleu, all references']:.1f} / {row[f'{name} chrf, all references']:.1f}"
-            one = f"{row[f'{name} bleu']:.1f} / {row[f'{name} chrf']:.1f}"
-            lines.append(f"  {name:9} BLEU / chrF {one} (all references: {every})")
+            first = f"{row[f'{name} bleu']:.1f} / {row[f'{name} chrf']:.1f}"
+            lines.append(f"  {name:9} BLEU / chrF {first} (all references: {every})")
     if "unique" not in row:
         lines += [
             f"  {row[f'{kind} signature{refs}']}" for refs in ("", ", all references") for kind in ("bleu", "chrf")

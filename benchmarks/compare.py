@@ -3,10 +3,10 @@
     python -m benchmarks.compare                  # 500 sources, 100-best; about two hours, on one thread
     python -m benchmarks.compare --quick          # 40 sources, no half matrices: a few minutes
 
-Proves what the README's table says of the beam's best, chrF-MBR, embedding-MBR, the bundled PEAR (half a matrix, race)
-and the oracle, on sentences that neither bundled model has seen, judged by BLEU, chrF, TER and sentence embeddings. It
-runs the command that it prints; lists, scores and judgements are kept under benchmarks/work/compare, so that a run that
-is stopped goes on, and a second one takes a minute.
+Proves the README's table of the beam's best, chrF-MBR, embedding-MBR, the bundled PEAR (half a matrix, race) and the
+oracle, on sentences that neither bundled model has seen, judged by BLEU, chrF, TER and sentence embeddings. It runs the
+command that it prints; lists, scores and judgements are kept under benchmarks/work/compare, so that a stopped run
+continues, and a second one takes a minute.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ JUDGES = ["bleu", "chrf", "ter", "embedding"]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="40 sources and no half matrices")
-    parser.add_argument("--sources", type=int, help="of the test part (default: 500)")
+    parser.add_argument("--sources", type=int, help="sources of the test part (default: 500)")
     options = parser.parse_args()
     if not TATOEBA.is_file():
         raise SystemExit(f"{TATOEBA} is not there; set MBR_DATA to the folder that holds tatoeba/")
@@ -63,12 +63,12 @@ def main() -> None:
     environment = {**os.environ, "MBR_CACHE": str(FOLDER / "cache")}
     code = subprocess.run([program, *command[1:]], env=environment, check=False).returncode
     if not code:
-        tell(FOLDER / f"report-{count}" / "report.json")
+        print_headlines(FOLDER / f"report-{count}" / "report.json")
     raise SystemExit(code)
 
 
-def tell(report: Path) -> None:
-    """What the settings cost and are worth beside the default of mbr-decode, the first of them."""
+def print_headlines(report: Path) -> None:
+    """Cost and quality of the settings, compared with the first of them, the default of mbr-decode."""
     rows = {row["label"]: row for row in json.loads(report.read_text(encoding="utf-8"))["rows"]}
     base, first = rows["beam best"], rows["pear race"]
     for label, row in rows.items():
@@ -87,7 +87,7 @@ def _lower(row: dict[str, Any]) -> bool:
 
 
 def write_texts(count: int) -> tuple[Path, Path]:
-    """So many sources of the test part, spread evenly over the file, and the first translation of each."""
+    """Files of `count` sources of the test part, spread evenly over it, and of the first translation of each."""
     translations: dict[str, str] = {}
     for source, target in read_pairs(TATOEBA, "test"):
         translations.setdefault(source, target)
@@ -100,7 +100,7 @@ def write_texts(count: int) -> tuple[Path, Path]:
 
 
 def shown(word: str) -> str:
-    """As one would type it, without the folders of this machine."""
+    """A word of the command as typed in a shell, without the folders of this machine."""
     word = word.replace(f"{WORK.parent.parent}{os.sep}", "")
     return f'"{word}"' if " " in word else word
 

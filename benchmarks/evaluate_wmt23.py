@@ -40,7 +40,7 @@ def corpus_scores(judge: str, outputs: dict[str, Path], reference: list[str]) ->
 
 
 def timed(command: list[str], cache: str) -> tuple[str, float]:
-    """What a command says, and its CPU seconds."""
+    """The output of a command, and its CPU seconds."""
     before = cpu_seconds()
     environment = {**os.environ, "MBR_CACHE": cache, "SACREBLEU_SEED": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -48,7 +48,7 @@ def timed(command: list[str], cache: str) -> tuple[str, float]:
 
 
 def cpu_seconds() -> float:
-    """Of the commands so far."""
+    """CPU seconds of all commands so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -56,28 +56,28 @@ def cpu_seconds() -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lp", choices=sorted(REFERENCES), default="en-de")
-    parser.add_argument("--judges", nargs="+", default=["chrf", "chrf++", "bleu"], help="lexical ones")
+    parser.add_argument("--judges", nargs="+", default=["chrf", "chrf++", "bleu"], help="lexical judges")
     parser.add_argument("--ter-systems", type=int, default=2, metavar="N", help="systems to compare TER of")
     options = parser.parse_args()
     reference = WMT23 / "references" / f"{options.lp}.{REFERENCES[options.lp]}.txt"
     folder = WMT23 / "system-outputs" / options.lp
-    given = ["--sources", WMT23 / "sources" / f"{options.lp}.txt", "--references", reference, "--systems", folder]
+    texts = ["--sources", WMT23 / "sources" / f"{options.lp}.txt", "--references", reference, "--systems", folder]
     tool = Path(sys.executable).with_name("mbr-evaluate")
     with tempfile.TemporaryDirectory() as cache:
-        command = [str(tool), *map(str, given), "--judge", *options.judges, "--format", "json", "--quiet"]
+        command = [str(tool), *map(str, texts), "--judge", *options.judges, "--format", "json", "--quiet"]
         baseline = sorted(file.stem for file in folder.glob("*.txt") if file.read_bytes() != reference.read_bytes())[0]
         command += ["--baseline", baseline]
         first, seconds = timed(command, cache)
         again, less = timed(command, cache)
-        found = json.loads(first)
-        outputs = {name: folder / f"{name}.txt" for name in found["systems"]}
+        report = json.loads(first)
+        outputs = {name: folder / f"{name}.txt" for name in report["systems"]}
         plain = Path(sys.executable).with_name("sacrebleu")
         metrics = [name for name in options.judges if name in ("chrf", "bleu")]
         files = [str(outputs[baseline]), *(str(file) for name, file in outputs.items() if name != baseline)]
         peer = [str(plain), str(reference), "-i", *files, "-m", *metrics, "--paired-bs", "--format", "text"]
         _, theirs = timed(peer, cache)
     right = judged = 0
-    for judge in found["judges"]:
+    for judge in report["judges"]:
         compared = dict(list(outputs.items())[: options.ter_systems] if judge["name"] == "ter" else outputs)
         expected = corpus_scores(judge["name"], compared, lines(reference))
         same = sum(judge["scores"][name]["score"] == score for name, score in expected.items())
@@ -87,7 +87,7 @@ def main() -> int:
             f"{judge['name']:<8} the same float as sacrebleu's corpus score: {equal}  {judge['identity']}", flush=True
         )
     print(
-        f"{options.lp}, {len(outputs)} systems, {found['segments']} segments, {' '.join(options.judges)}: "
+        f"{options.lp}, {len(outputs)} systems, {report['segments']} segments, {' '.join(options.judges)}: "
         f"{seconds:.1f} CPU s, {less:.1f} from the cache (the same output: {again == first}); "
         f"sacrebleu --paired-bs with {' '.join(metrics)}: {theirs:.1f}"
     )

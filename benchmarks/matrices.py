@@ -3,10 +3,10 @@
     python -m benchmarks.matrices                     # all sets, on two cores: about two hours
     python -m benchmarks.matrices --sets test --lists 20
 
-Makes what `benchmarks.strategies` and `benchmarks.strategies_quality` answer questions from. Sets: `development` (to
-tune on), `test` (to report): 100-best lists of the bundled translation model for sources of that part, compared by the
-bundled PEAR; `wmt23`: the outputs of the WMT23 English-German systems for every fourth segment that people scored, by
-the same. They are made once, and kept under benchmarks/work; an interrupted run goes on where it was.
+Makes what `benchmarks.strategies` and `benchmarks.strategies_quality` replay. Sets: `development` (to tune on), `test`
+(to report): 100-best lists of the bundled translation model for sources of that part, compared by the bundled PEAR;
+`wmt23`: the outputs of the WMT23 English-German systems for every fourth segment that people scored, by the same. They
+are made once, and kept under benchmarks/work; an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class Complete:
 def candidate_lists(name: str) -> list[CandidateList]:
     if name == "wmt23":
         judged = wmt23_lists(every=4)
-        return [CandidateList.of(one.source, one.texts, id=k) for k, one in enumerate(judged)]
+        return [CandidateList.of(item.source, item.texts, id=k) for k, item in enumerate(judged)]
     count, _ = SETS[name]
     file = WORK / "quality" / f"{name}-{count}.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
-    found = read(lists(file, parts(TATOEBA)[name][:count], Settings(nbest=100)))
+    items = read(lists(file, parts(TATOEBA)[name][:count], Settings(nbest=100)))
     return [
         CandidateList.of(item["source"], [Candidate(c["text"], c["logprob"]) for c in item["candidates"]], id=k)
-        for k, item in enumerate(found)
+        for k, item in enumerate(items)
     ]
 
 
 def complete_matrices(name: str) -> Iterator[Complete]:
-    """Those of a set that are there, in order."""
+    """The matrices of a set that exist, in order."""
     for item in candidate_lists(name)[: SETS[name][1]]:
         file = FOLDER / name / f"{item.id}.npy"
         if file.exists():
@@ -65,7 +65,7 @@ def complete_matrices(name: str) -> Iterator[Complete]:
 
 
 def make(names: list[str], limit: int | None, worker: int, workers: int) -> None:
-    """Every so-manieth list of each set; one thread."""
+    """Make the matrices of this worker's share of each set, on one thread."""
     with get_utility("pear", model=SHIPPED / DEFAULT, device="cpu", threads=1) as utility:
         for name in names:
             folder = FOLDER / name

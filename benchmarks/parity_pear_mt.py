@@ -53,7 +53,7 @@ def long_text(words: int, seed: int) -> str:
 
 
 def triples(count: int = 300) -> list[Triple]:
-    """Ordinary ones, odd ones, and all eight ways in which the three texts may be too long."""
+    """Ordinary triples, unusual ones, and all eight ways in which the three texts may be too long."""
     draw = random.Random(0)
     chosen = [*PROBES, *((draw.choice(ODD), draw.choice(ODD), draw.choice(ODD)) for _ in range(40))]
     for case in range(8):

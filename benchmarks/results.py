@@ -1,12 +1,12 @@
-"""The quick set: a small part of the benchmarks, one after another, and what they found on one page.
+"""The quick set: some benchmarks at a small size, one after another, and their results on one page.
 
     python -m benchmarks.results      # as `make bench` does; about a quarter of an hour on two idle cores
 
-Makes benchmarks/RESULTS.md. On it: date, machine and versions; then of each benchmark what it proves, its command, its
-headlines (ratios against the peer in the same run, median and range over repeats) and its table. Every benchmark has a
-process of its own. One that fails, because it broke or because what it should prove did not hold, leaves a line with
-the reason, the others go on, and the exit code is 1; one whose data is not there is left out, and that is said. The
-first run also builds the environments of the peers.
+Makes benchmarks/RESULTS.md. The page has date, machine and versions; then for each benchmark what it proves, its
+command, its headlines (ratios against the peer in the same run, median and range over repeats) and its table. Each has
+a process of its own. For one that fails, because it broke or because what it should prove did not hold, the page has
+the reason; the others continue, and the exit code is 1. One whose data is missing is not run, and the page has a line
+about it. The first run also builds the environments of the peers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Quick:
         return f"python -m benchmarks.{self.name} {self.arguments}".rstrip()
 
 
-# In the order of the story that benchmarks/__init__.py tells.
+# In the order of the table in benchmarks/__init__.py.
 QUICK = (
     Quick("parity_pear_mt", peer="pear-mt"),
     Quick("evaluate_wmt23", "--judges chrf bleu", data=WMT23),
@@ -64,8 +64,8 @@ QUICK = (
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a benchmark printed; `trouble` says why there is nothing, or what is wrong with it."""
+class Result:
+    """The output of a benchmark; `trouble` says why there is none, or what is wrong with it."""
 
     quick: Quick
     began: datetime
@@ -78,27 +78,27 @@ class Found:
 
 def main() -> int:
     machine = about()
-    found = [run(quick) for quick in QUICK]
+    results = [run(quick) for quick in QUICK]
     target = ROOT / "benchmarks" / "RESULTS.md"
     with atomic_output(target, force=True) as stream:
-        stream.write(page(machine, found).encode())
+        stream.write(page(machine, results).encode())
     print(f"wrote {target.relative_to(ROOT)}", file=sys.stderr)
-    return int(any(one.failed for one in found))
+    return int(any(result.failed for result in results))
 
 
-def run(quick: Quick) -> Found:
-    """Run one of the set, its output shown as it comes, on standard error."""
+def run(quick: Quick) -> Result:
+    """Run a benchmark of the set; its output also goes to standard error as it comes."""
     began = datetime.now(UTC)
     print(f"\n$ {quick.command}", file=sys.stderr, flush=True)
     if quick.data and not quick.data.exists():
         missing = quick.data.relative_to(DATA)
-        return Found(quick, began, trouble=f"**not run**: there is no {missing} in ../shared/data or $MBR_DATA")
+        return Result(quick, began, trouble=f"**not run**: there is no {missing} in ../shared/data or $MBR_DATA")
     if quick.peer:
         try:
             environment(quick.peer)
         except subprocess.CalledProcessError as error:
             trouble = f"**failed**: no environment for {quick.peer} ({clean(str(error))})"
-            return Found(quick, began, trouble=trouble, failed=True)
+            return Result(quick, began, trouble=trouble, failed=True)
     start = time.monotonic()
     with subprocess.Popen(
         [sys.executable, "-m", f"benchmarks.{quick.name}", *quick.arguments.split()],
@@ -110,18 +110,18 @@ def run(quick: Quick) -> Found:
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        said: list[str] = []
-        listener = threading.Thread(target=gather, args=(process.stderr, said))
+        errors: list[str] = []
+        listener = threading.Thread(target=gather, args=(process.stderr, errors))
         listener.start()
         lines: list[str] = []
         gather(process.stdout, lines)
         listener.join()
     trouble = ""
     if process.returncode:
-        broken = process.returncode != 1 or any(line.startswith("Traceback") for line in said)
-        reason = (said or ["without a word"])[-1] if broken else "what it should prove did not hold"
+        broken = process.returncode != 1 or any(line.startswith("Traceback") for line in errors)
+        reason = (errors or ["no message"])[-1] if broken else "what it should prove did not hold"
         trouble = f"**failed** with exit code {process.returncode}: {clean(reason)}"
-    return Found(
+    return Result(
         quick,
         began,
         time.monotonic() - start,
@@ -139,7 +139,7 @@ def gather(stream: IO[str], lines: list[str]) -> None:
 
 
 def clean(text: str) -> str:
-    """Without addresses, and of a path on this machine only the name: the page is for everybody."""
+    """The text without addresses, and with the file names only of paths on this machine: the page is public."""
     text = re.sub(r"\b[a-z]+://\S+", "(an address)", text)
     return re.sub(r"(?<![\w.)])/(?:[\w.@+-]+/)+([\w.@+-]*)", r"\1", text)
 
@@ -151,7 +151,7 @@ def proves(name: str) -> str:
     return " ".join(sentence.group().split()) if sentence else ""
 
 
-def page(machine: Sequence[tuple[str, str]], found: Sequence[Found]) -> str:
+def page(machine: Sequence[tuple[str, str]], results: Sequence[Result]) -> str:
     """RESULTS.md."""
     parts = [
         "# Results of the quick set",
@@ -160,23 +160,23 @@ def page(machine: Sequence[tuple[str, str]], found: Sequence[Found]) -> str:
         "repeats. Sizes are small, and this is one machine.",
         "\n".join(f"| {name} | {value} |" for name, value in (machine[0], ("---", "---"), *machine[1:])),
     ]
-    for one in found:
-        taken = f", {one.seconds:.0f} seconds" if one.seconds else ""
+    for result in results:
+        taken = f", {result.seconds:.0f} seconds" if result.seconds else ""
         parts += [
-            f"## {one.quick.name}",
-            proves(one.quick.name),
-            f"`{one.quick.command}` ({one.began:%Y-%m-%d %H:%M} UTC{taken})",
-            "\n".join(f"- {line}" for line in (*filter(None, [one.trouble]), *one.headlines)),
+            f"## {result.quick.name}",
+            proves(result.quick.name),
+            f"`{result.quick.command}` ({result.began:%Y-%m-%d %H:%M} UTC{taken})",
+            "\n".join(f"- {line}" for line in (*filter(None, [result.trouble]), *result.headlines)),
         ]
-        if one.table.count("\n") > LONG:
-            parts += ["<details><summary>table</summary>", f"```text\n{one.table}\n```", "</details>"]
-        elif one.table:
-            parts.append(f"```text\n{one.table}\n```")
+        if result.table.count("\n") > LONG:
+            parts += ["<details><summary>table</summary>", f"```text\n{result.table}\n```", "</details>"]
+        elif result.table:
+            parts.append(f"```text\n{result.table}\n```")
     return "\n\n".join(parts) + "\n"
 
 
 def about() -> list[tuple[str, str]]:
-    """When, what and where: told before the first benchmark."""
+    """Date, commit, machine and versions, taken before the first benchmark."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     load = os.getloadavg()[0]
@@ -191,7 +191,7 @@ def about() -> list[tuple[str, str]]:
 
 
 def commit() -> str:
-    """Of the code that was measured, and whether it is that code."""
+    """The commit that was measured, and whether files differ from it."""
     try:
         head = _git("rev-parse", "--short", "HEAD")
         changed = _git("status", "--porcelain", "--", ".", ":!benchmarks/RESULTS.md")
@@ -205,7 +205,7 @@ def _git(*words: str) -> str:
 
 
 def processor() -> str:
-    """Its name on Linux, elsewhere its kind."""
+    """The name of the CPU on Linux, elsewhere its architecture."""
     try:
         names = re.findall(r"^model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:

@@ -3,12 +3,12 @@
     python -m benchmarks.resume_quality
 
 Proves that a RESUME of this size leaves agreement with people as it was, and has not yet learned to see that a
-post-edit is better than its reference. Trains with the command a user would take (pear-train --kind resume), from the
-encoder of the bundled translation model, on WMT21 news and TED (English-German, MQM; test sets are not among them).
-Then, for chrF, for the similarity of sentence embeddings, and for both with RESUME added:
+post-edit is better than its reference. Trains with the command of a user (pear-train --kind resume), from the encoder
+of the bundled translation model, on WMT21 news and TED (English-German, MQM; test sets are not among them). Then, for
+chrF, for the similarity of sentence embeddings, and for both with RESUME added:
 
 - post-edit rate on MLQE-PE en-de test20: how often the post-edit scores above the machine translation it corrects, when
-  the machine translation is the reference. A metric that only compares with the reference can hardly say so.
+  the machine translation is the reference. A metric that only compares with the reference hardly can.
 - WMT23 en-de with its reference: Kendall tau-like over pairs of one segment, and pairwise accuracy of systems.
 """
 
@@ -55,10 +55,10 @@ def main() -> None:
             f"{name} + {WEIGHT} RESUME": with_resume_metric(metric, resume, WEIGHT) for name, metric in metrics.items()
         }
         edits = read_post_edits(POST_EDITS)
-        known = read_folder(WMT23, "en-de", "mqm", metrics=[]).annotated_only()
+        score_set = read_folder(WMT23, "en-de", "mqm", metrics=[]).annotated_only()
         for name, metric in metrics.items():
             rate = post_edit_rate(name, metric, edits)
-            results[name] = {"post-edit rate": rate.rate, "of": rate.items, **agreement_with_people(metric, known)}
+            results[name] = {"post-edit rate": rate.rate, "of": rate.items, **agreement_with_people(metric, score_set)}
             print(f"{name:24} " + "  ".join(f"{key} {value:.3f}" for key, value in results[name].items()), flush=True)
     (options.work / "resume_quality.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
@@ -72,14 +72,14 @@ def learn(model: Path, steps: int, threads: int) -> None:
     subprocess.run([program, *words, "--threads", str(threads)], check=True, cwd=ROOT)
 
 
-def agreement_with_people(metric: Metric, known: ScoreSet) -> dict[str, float | None]:
-    assert known.texts is not None
-    assert known.texts.reference is not None
-    outputs = [text for texts in known.texts.outputs for text in texts]
-    count = len(known.systems)
-    scores = metric([*known.texts.sources] * count, [*known.texts.reference] * count, outputs)
-    found = Scores("metric", np.asarray(scores, np.float64).reshape(count, -1))
-    values = measure(Gold(known.gold), found, ["kendall", "pairwise_accuracy"])
+def agreement_with_people(metric: Metric, score_set: ScoreSet) -> dict[str, float | None]:
+    assert score_set.texts is not None
+    assert score_set.texts.reference is not None
+    outputs = [text for texts in score_set.texts.outputs for text in texts]
+    count = len(score_set.systems)
+    scores = metric([*score_set.texts.sources] * count, [*score_set.texts.reference] * count, outputs)
+    metric_scores = Scores("metric", np.asarray(scores, np.float64).reshape(count, -1))
+    values = measure(Gold(score_set.gold), metric_scores, ["kendall", "pairwise_accuracy"])
     return {"Kendall tau-like": values["kendall"], "system accuracy": values["pairwise_accuracy"]}
 
 

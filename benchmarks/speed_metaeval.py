@@ -1,4 +1,4 @@
-"""What does meta-evaluation cost at the size of WMT24, and what does it cost when done plainly?
+"""What does meta-evaluation cost at the size of WMT24, compared with the plain definitions?
 
     python -m benchmarks.speed_metaeval
     python -m benchmarks.speed_metaeval --no-spa                # without the significance of SPA, which takes minutes
@@ -14,8 +14,8 @@ median of repeats:
 Beside them the same numbers from their definitions: scipy's Pearson for each segment, the explicit vector of
 differences, a sweep over sorted pairs in Python, one hybrid metric after another. Plain significance is timed on a draw
 of one pair and multiplied, and is marked as such. Both must give the same values. The official toolkit
-(mt-metrics-eval) is on no package index (the package of that name on PyPI is another one), so it was not run; figures
-of it are quoted in docs/mbr-metaeval.md.
+(mt-metrics-eval) is on no package index (the package of that name on PyPI is another one), so it was not run;
+docs/mbr-metaeval.md quotes its figures.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def plain_acc_eq(gold: Floats, metric: Floats) -> float:
         g, m = gold[:, segment].tolist(), metric[:, segment].tolist()
         for i in range(len(g)):
             for j in range(i):
-                judged, said = g[i] - g[j], m[i] - m[j]
-                rows.append((abs(said), judged == 0, judged * said > 0))
+                human, predicted = g[i] - g[j], m[i] - m[j]
+                rows.append((abs(predicted), human == 0, human * predicted > 0))
     rows.sort()
     right = best = sum(ordered for _, _, ordered in rows)
     for place, (size, tied, ordered) in enumerate(rows):
@@ -111,10 +111,10 @@ def cpu(work: Callable[[], object], repeats: int) -> list[float]:
     return times
 
 
-def hybrid_draw(gold: Floats, one: Floats, two: Floats, statistic: Callable[[Floats, Floats], float]) -> float:
-    """One draw of a permutation test, as its definition has it."""
+def hybrid_draw(gold: Floats, first: Floats, second: Floats, statistic: Callable[[Floats, Floats], float]) -> float:
+    """One draw of a permutation test, by its definition."""
     mask = np.random.default_rng(1).integers(2, size=gold.shape, dtype=np.bool_)
-    return statistic(gold, np.where(mask, one, two)) - statistic(gold, np.where(mask, two, one))
+    return statistic(gold, np.where(mask, first, second)) - statistic(gold, np.where(mask, second, first))
 
 
 def main() -> int:
@@ -128,31 +128,31 @@ def main() -> int:
     within = []
 
     def everything() -> None:
-        known = Gold(gold)
+        human = Gold(gold)
         for metric in metrics:
-            measure(known, metric)
+            measure(human, metric)
 
     seconds = statistics.median(cpu(everything, options.repeats))
-    within.append(_told("all statistics, all metrics", seconds, LIMITS["all statistics"]))
+    within.append(_within_limit("all statistics, all metrics", seconds, LIMITS["all statistics"]))
     print(f"\n{'one metric':<28}{'plain':>10}{'here':>10}  ratio")
-    known = Gold(gold)
-    measure(known, metrics[0])  # what depends on people only is there
-    values, others = (one.segments for one in metrics[:2])
+    human = Gold(gold)
+    measure(human, metrics[0])  # computes what depends on human scores only
+    values, others = (metric.segments for metric in metrics[:2])
     assert values is not None
     assert others is not None
-    told = []
+    lines = []
     for name, plain in PLAIN.items():
         theirs = cpu(partial(plain, gold, values), options.repeats)
-        ours = [spent / 20 for spent in cpu(partial(_twenty_times, known, metrics[0], name), options.repeats)]
-        same = measure(known, metrics[0], [name])[name]
+        ours = [spent / 20 for spent in cpu(partial(_twenty_times, human, metrics[0], name), options.repeats)]
+        same = measure(human, metrics[0], [name])[name]
         assert same is not None
         assert abs(same - plain(gold, values)) < 1e-9, name
         ratio = spread([a / b for a, b in zip(theirs, ours, strict=True)])
-        told.append(f"{name} {ratio}")
+        lines.append(f"{name} {ratio}")
         print(f"{name:<28}{statistics.median(theirs):>10.4f}{statistics.median(ours):>10.5f}  {ratio}")
-    headline(f"a statistic of one metric, its definition over ours: {', '.join(told)}")
+    headline(f"a statistic of one metric, its definition over ours: {', '.join(lines)}")
     print(f"\n{'significance, 300 pairs':<28}{'plain':>10}{'here':>10}  ratio   (plain: one draw, multiplied)")
-    told, total = [], 0.0
+    lines, total = [], 0.0
     for name in SIGNIFICANCE if options.no_spa else (*SIGNIFICANCE, "spa"):
         draws = cpu(partial(hybrid_draw, gold, values, others, PLAIN.get(name, plain_spa)), options.repeats)
         began = time.perf_counter()
@@ -160,14 +160,14 @@ def main() -> int:
         spent = statistics.median(cpu(partial(compare_metrics, Gold(gold), metrics, name, draws=DRAWS), times))
         wall = time.perf_counter() - began
         ratio = spread([DRAWS * PAIRS * seconds / spent for seconds in draws])
-        told.append(f"{name} {ratio}")
+        lines.append(f"{name} {ratio}")
         print(f"{name:<28}{DRAWS * PAIRS * statistics.median(draws):>10.0f}{spent:>10.2f}  {ratio}", flush=True)
         if name == "spa":
-            within.append(_told(f"SPA ({wall:.0f} s of wall clock)", spent, LIMITS["spa"]))
+            within.append(_within_limit(f"SPA ({wall:.0f} s of wall clock)", spent, LIMITS["spa"]))
         else:
             total += spent
-    within.append(_told("all but SPA together", total, LIMITS["significance"]))
-    headline(f"significance of {PAIRS} pairs, one plain draw multiplied over ours: {', '.join(told)}")
+    within.append(_within_limit("all but SPA together", total, LIMITS["significance"]))
+    headline(f"significance of {PAIRS} pairs, one plain draw multiplied over ours: {', '.join(lines)}")
     return 0 if all(within) else 1
 
 
@@ -176,7 +176,7 @@ def _twenty_times(gold: Gold, metric: Scores, statistic: str) -> None:
         measure(gold, metric, [statistic])
 
 
-def _told(what: str, seconds: float, limit: float) -> bool:
+def _within_limit(what: str, seconds: float, limit: float) -> bool:
     print(f"{what}: {seconds:.2f} CPU s (limit {limit:g}){'' if seconds < limit else '  MISSED'}", flush=True)
     return seconds < limit
 

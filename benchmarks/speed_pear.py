@@ -4,9 +4,9 @@
     python -m benchmarks.speed_pear --quick       # the small model, a list of each kind, float32
     python -m benchmarks.speed_pear --choices     # only the agreement of int8 with float32
 
-Proves that duplicates, padding and set-up are not paid for: half a utility matrix takes less time than with pear-mt
-1.1.1, and no more where there is nothing to save. Same random weights, same candidate lists (everyday lengths; with 30
-% duplicates, and without), CPU seconds on one thread, repeats interleaved so that a noisy machine hits all alike.
+Proves that duplicates, padding and set-up cost nothing: half a utility matrix takes less time than with pear-mt 1.1.1,
+and no more where there is nothing to save. Same random weights, same candidate lists (everyday lengths; with 30 %
+duplicates, and without), CPU seconds on one thread, repeats interleaved so that a noisy machine affects all alike.
 pear-mt runs in its own environment with its default batch of 8 and with 64. CTranslate2 int8 is shown beside float32,
 with how often it makes the same choice.
 """
@@ -40,7 +40,7 @@ LISTS = {
     ("12 layers x 384", True): (100, 1),
     ("12 layers x 384", False): (50, 1),
 }
-# Aims, said with the results; the benchmark fails only where we are slower, noise aside.
+# Targets, printed with the results; the benchmark fails only where ours is slower beyond the noise.
 TARGETS = {
     ("2 layers x 64", True): 8.0,
     ("12 layers x 384", True): 2.0,
@@ -153,7 +153,7 @@ def measure(model: str, duplicates: bool, repeats: int, quick: bool) -> bool:
 
 
 def compare_choices(model: str) -> None:
-    """How often int8 chooses what float32 chooses, and how far down float32 ranks what it chose otherwise."""
+    """How often int8 and float32 choose the same, and the mean rank by float32 of the choices of int8."""
     candidates, count = AGREEMENT_LISTS[model]
     lists = candidate_lists(candidates, count, duplicates=False)
     checkpoint = WORK / f"speed-{model.replace(' ', '')}"

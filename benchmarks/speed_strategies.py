@@ -1,16 +1,16 @@
-"""What comparing less saves from end to end, and what it costs to think about it.
+"""How much faster a whole run is with fewer comparisons, and what the strategy itself costs.
 
     python -m benchmarks.speed_strategies
     python -m benchmarks.speed_strategies --only pear-mt --lists 30
     python -m benchmarks.speed_strategies --only thousand         # or outside
 
 Proves that `mbr-decode` with its default strategy is many times as fast as the authors' package with half a matrix,
-that its choices are as good within the noise, and that the strategy itself takes next to nothing. (1) Against pear-mt:
-the same checkpoint (the bundled PEAR, exported), the same lists of 100 samples with their natural duplicates, CPU
-seconds on one thread, of the whole process and of decoding alone, and the quality of the choices against the
-references. The lists go in portions, the two in turn, so that a noisy machine hits both alike. (2) The share of the
-time that is not the model's, for a model of 12 layers. (3) A list of 1,000 candidates against one of 100: passes, time,
-time outside the model, memory.
+that its choices are as good within the noise, and that the strategy itself takes little time. (1) Against pear-mt: the
+same checkpoint (the bundled PEAR, exported), the same lists of 100 samples with their natural duplicates, CPU seconds
+on one thread, of the whole process and of decoding alone, and the quality of the choices against the references. The
+lists come in portions, both programs in turn, so that a noisy machine affects both alike. (2) The share of the time
+outside the model, for a model of 12 layers. (3) A list of 1,000 candidates against one of 100: passes, time, time
+outside the model, memory.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from tests.support.random_pear import write_random_released
 
 FOLDER = WORK / "speed-strategies"
 PORTIONS = 3
-TARGET = 15  # times as fast, the whole process, from so many lists on; with fewer, loading is most of it
-ENOUGH = 30
+TARGET = 15  # times as fast, the whole process
+ENOUGH = 30  # lists from which on the target holds; with fewer, loading is most of the time
 
 
 def samples(sources: list[str], count: int) -> list[tuple[str, list[str]]]:
@@ -52,8 +52,9 @@ def samples(sources: list[str], count: int) -> list[tuple[str, list[str]]]:
     file = FOLDER / f"samples-{len(sources)}x{count}.json"
     if not file.exists():
         with open_generator(Settings(nbest=count, method="sample", top_k=10), device="cpu") as generator:
-            found = [item for item in generator.generate(sources) if isinstance(item, CandidateList)]
-        file.write_text(json.dumps([(one.source, [c.text for c in one.listed()]) for one in found]), encoding="utf-8")
+            items = [item for item in generator.generate(sources) if isinstance(item, CandidateList)]
+        lists = [(item.source, [candidate.text for candidate in item.listed()]) for item in items]
+        file.write_text(json.dumps(lists), encoding="utf-8")
     return [(source, texts) for source, texts in json.loads(file.read_text(encoding="utf-8"))]
 
 
@@ -64,8 +65,8 @@ def of_children() -> float:
 
 def our_choices(model: Path, lists: list[tuple[str, list[str]]]) -> list[dict[str, Any]]:
     """The command as a user runs it."""
-    given, output = FOLDER / "lists.jsonl", FOLDER / "best.jsonl"
-    given.write_text(
+    candidates, output = FOLDER / "lists.jsonl", FOLDER / "best.jsonl"
+    candidates.write_text(
         "".join(json.dumps({"source": s, "candidates": [{"text": t} for t in texts]}) + "\n" for s, texts in lists),
         encoding="utf-8",
     )
@@ -80,7 +81,7 @@ def our_choices(model: Path, lists: list[tuple[str, list[str]]]) -> list[dict[st
         "--threads",
         "1",
         "--candidates",
-        str(given),
+        str(candidates),
     ]
     subprocess.run(
         [sys.executable, "-c", program, *words, "-o", output, "--format", "jsonl", "--force", "--quiet"],
@@ -96,7 +97,7 @@ def against_pear_mt(count: int) -> bool:
     model = FOLDER / "model"
     if not model.exists():
         save_released(load_checkpoint(SHIPPED / DEFAULT), model)
-    ask_pear_mt(model, [])  # builds the environment, warms the disk
+    ask_pear_mt(model, [])  # builds the environment, and reads the files once
     seconds: dict[str, list[float]] = {"pear-mt half": [], "mbr-decode": []}
     decoding = []
     ours: list[dict[str, Any]] = []
@@ -117,13 +118,13 @@ def against_pear_mt(count: int) -> bool:
         print(
             f"  portion {portion + 1}: " + ", ".join(f"{name} {values[-1]:.1f} s" for name, values in seconds.items())
         )
-    ordered = [one for portion in range(PORTIONS) for one in lists[portion::PORTIONS]]
+    ordered = [item for portion in range(PORTIONS) for item in lists[portion::PORTIONS]]
     ratios = [a / b for a, b in zip(seconds["pear-mt half"], seconds["mbr-decode"], strict=True)]
-    passes = np.array([one["passes"] for one in ours])
-    unique = np.array([one["unique"] for one in ours])
+    passes = np.array([decision["passes"] for decision in ours])
+    unique = np.array([decision["unique"] for decision in ours])
     print(
-        f"{len(lists)} lists of 100 samples, {unique.mean():.0f} distinct on average; {passes.mean():.0f} passes a "
-        f"list against 4950"
+        f"{len(lists)} lists of 100 samples, {unique.mean():.0f} distinct on average; {passes.mean():.0f} passes "
+        f"per list against 4950"
     )
     headline(f"pear-mt over ours, whole process: {spread(ratios)}; target {TARGET} from {ENOUGH} lists on")
     headline(f"pear-mt over ours, decoding alone: {spread(decoding)}")
@@ -132,13 +133,13 @@ def against_pear_mt(count: int) -> bool:
     for (source, texts), mine, (chosen, expected) in zip(ordered, ours, theirs, strict=True):
         of_mine = expected[texts.index(mine["text"])]
         regrets.append((expected.max() - of_mine) / max(expected.max() - expected.mean(), 1e-12))
-        found = agreement([mine["text"], chosen], golden[source], embed)
-        judged.append((found.chrf[0] - found.chrf[1], found.cosine[0] - found.cosine[1]))
+        scores = agreement([mine["text"], chosen], golden[source], embed)
+        judged.append((scores.chrf[0] - scores.chrf[1], scores.cosine[0] - scores.cosine[1]))
     same = np.mean([mine["text"] == chosen for mine, (chosen, _) in zip(ours, theirs, strict=True)])
     print(f"  same choice in {same:.1%}; regret under pear-mt's half matrix {np.mean(regrets):.2%}")
     for name, digits, differences in (
-        ("chrF", 2, [one[0] for one in judged]),
-        ("cosine", 4, [one[1] for one in judged]),
+        ("chrF", 2, [chrf for chrf, _ in judged]),
+        ("cosine", 4, [cosine for _, cosine in judged]),
     ):
         mean, low, high = interval(np.array(differences, np.float64))
         print(f"  {name} of ours minus theirs {mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]")
@@ -176,7 +177,7 @@ def worker() -> None:
 
 
 def peak_memory(*, reset: bool = False) -> float:
-    """The most that this process held so far, in MiB; Linux only. `reset` forgets what was before."""
+    """Peak resident memory of this process in MiB; Linux only. `reset` starts the peak anew."""
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
     status = Path("/proc/self/status").read_text()
@@ -188,11 +189,11 @@ def outside_the_model(repeats: int) -> bool:
     if not model.exists():
         write_random_released(model, layers=12, hidden=384, heads=12, attention_gain=0.1)
     lists = candidate_lists(100, 2, duplicates=False)
-    found = [ask_worker("benchmarks.speed_strategies", {"model": str(model), "lists": lists}) for _ in range(repeats)]
-    shares = [one["outside"] / one["seconds"] for one in found]
+    runs = [ask_worker("benchmarks.speed_strategies", {"model": str(model), "lists": lists}) for _ in range(repeats)]
+    shares = [run["outside"] / run["seconds"] for run in runs]
     headline(
-        f"12 layers x 384, random weights, {len(lists)} lists of 100: {found[0]['passes'] / len(lists):.0f} passes a "
-        f"list, {np.median([one['seconds'] for one in found]):.1f} s, outside the model {np.median(shares):.2%} of it "
+        f"12 layers x 384, random weights, {len(lists)} lists of 100: {runs[0]['passes'] / len(lists):.0f} passes per "
+        f"list, {np.median([run['seconds'] for run in runs]):.1f} s, outside the model {np.median(shares):.2%} of it "
         f"({min(shares):.2%} to {max(shares):.2%}); target below 5 %"
     )
     return float(np.median(shares)) < 0.05
@@ -203,17 +204,17 @@ def a_thousand(repeats: int) -> None:
     print("\nthe bundled PEAR, the first distinct samples of two sources; medians of", repeats)
     for size in (100, 300, 1000):
         some = [(source, list(dict.fromkeys(texts))[:size]) for source, texts in lists]
-        assert all(len(texts) == size for _, texts in some), "more samples are needed"
-        found = [
+        assert all(len(texts) == size for _, texts in some), "too few distinct samples; draw more of them"
+        runs = [
             ask_worker("benchmarks.speed_strategies", {"model": str(SHIPPED / DEFAULT), "lists": some})
             for _ in range(repeats)
         ]
-        seconds = float(np.median([one["seconds"] for one in found]))
-        outside = float(np.median([one["outside"] for one in found]))
-        peak = float(np.median([one["memory"] for one in found]))
+        seconds = float(np.median([run["seconds"] for run in runs]))
+        outside = float(np.median([run["outside"] for run in runs]))
+        peak = float(np.median([run["memory"] for run in runs]))
         print(
-            f"  {size:5} candidates: {found[0]['passes'] / 2:6.0f} passes a list of {size * (size - 1) // 2}, "
-            f"estimated regret {found[0]['regret']:.2%}, {seconds / 2:6.2f} s a list, "
+            f"  {size:5} candidates: {runs[0]['passes'] / 2:6.0f} passes per list of {size * (size - 1) // 2} pairs, "
+            f"expected regret {runs[0]['regret']:.2%}, {seconds / 2:6.2f} s per list, "
             f"outside the model {outside / 2:.2f} s, {peak:.0f} MiB above the loaded model"
         )
 

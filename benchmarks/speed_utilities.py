@@ -10,10 +10,10 @@ samples of the bundled translation model for everyday English sentences, one set
 any; COMET with random weights (12 layers x 384, COMET-22's head). The same lists and the same checkpoint on both sides,
 the candidates as pseudo-references, each its own included. CPU seconds of decoding on one thread, those of helper
 processes included, loading not, after a warm-up; portions in turn (ours, theirs, ours, theirs ...), so that a noisy
-machine hits both alike. mbrs runs with its fastest settings (see support/peer_mbrs.py). Ratios are medians of the
-portions with their range. Of an `aggregate` row it is also told how often either side chooses what our exact decoding
-does; with BLEU the two differ on purpose (see `bleu_score` in mbr/utilities/bleu.py). `memory`: what COMET holds at
-most for a list of 1,000 distinct candidates, in a fresh process. A table on standard output, everything in
+machine affects both alike. mbrs runs with its fastest settings (see support/peer_mbrs.py). Ratios are medians of the
+portions with their range. Rows of `aggregate` also show how often either side chooses what our exact decoding chooses;
+with BLEU the two differ on purpose (see `bleu_score` in mbr/utilities/bleu.py). `memory`: peak memory of COMET for a
+list of 1,000 distinct candidates, in a fresh process. Prints a table; all numbers go to
 benchmarks/work/speed_utilities.json.
 """
 
@@ -51,7 +51,7 @@ MEMORY_TARGET = 2000.0  # MB
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison: a utility of ours and a metric of mbrs, on so many lists."""
+    """One comparison: a utility of ours and a metric of mbrs, on a number of lists."""
 
     utility: str
     lists: int
@@ -100,16 +100,16 @@ def samples(count: int, distinct: int, drawn: int, words: range) -> list[tuple[s
         from candidates.lists import CandidateList
 
         sources = [source for source in parts(TATOEBA)["held-out"] if len(source.split()) in words]
-        found: list[tuple[str, list[str]]] = []
+        drawn_lists: list[tuple[str, list[str]]] = []
         with open_generator(Settings(nbest=drawn, method="sample", top_k=10), device="cpu") as generator:
-            for source in sources:  # one by one: many more are generated at once than are needed
+            for source in sources:  # one by one: a batch would generate many more than are needed
                 (item,) = generator.generate([source])
                 if isinstance(item, CandidateList) and len(item.texts) >= distinct:
-                    found.append((item.source, list(item.texts[:distinct])))
-                if len(found) == count:
+                    drawn_lists.append((item.source, list(item.texts[:distinct])))
+                if len(drawn_lists) == count:
                     break
         FOLDER.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(found), encoding="utf-8")
+        file.write_text(json.dumps(drawn_lists), encoding="utf-8")
     return [(source, texts) for source, texts in json.loads(file.read_text(encoding="utf-8"))]
 
 
@@ -126,8 +126,8 @@ def ask_ours(request: dict[str, Any], lists: list[dict[str, Any]]) -> dict[str, 
     options = dict(request["options"])
     if request["utility"] == "comet":
         options |= {"model": str(checkpoint()), "device": "cpu", "threads": 1}
-    given = {**request, "options": options, "lists": lists[1:], "warm_up": few(lists[0])}
-    return ask_worker("benchmarks.speed_utilities", given)
+    payload = {**request, "options": options, "lists": lists[1:], "warm_up": few(lists[0])}
+    return ask_worker("benchmarks.speed_utilities", payload)
 
 
 def ask_theirs(row: Row, lists: list[dict[str, Any]]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def few(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def worker() -> None:
-    """Decode the lists of a request after its list to warm up with, and tell what that took."""
+    """Decode the lists of a request, after its list to warm up with, and print choices, seconds and memory."""
     from mbr import decode, get_utility
 
     request = json.load(sys.stdin)
@@ -165,18 +165,18 @@ def worker() -> None:
 
 
 def cpu_seconds() -> float:
-    """Of this process and the helpers it waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    """CPU seconds of this process and of the helpers it waited for."""
+    usages = [resource.getrusage(scope) for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def memory_now() -> float:
-    """What this process holds, in MB; Linux only."""
+    """Resident memory of this process in MB; Linux only."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
 def measure(name: str, count: int | None, repeats: int) -> dict[str, Any]:
-    """One row of the table: seconds a list on both sides, portion by portion, and how often both choose the same."""
+    """One row of the table: seconds per list on both sides, portion by portion, and how often both choose the same."""
     row = ROWS[name]
     lists = candidate_lists(count or row.lists, duplicates=row.duplicates)
     ours, theirs = [], []
@@ -189,7 +189,7 @@ def measure(name: str, count: int | None, repeats: int) -> dict[str, Any]:
     different, ties = [], 0
     for item, choice, decision in zip(lists[1:], mine["choices"], other["decisions"], strict=True):
         if choice != decision["text"]:
-            # By how much mbrs itself finds its choice better: nothing, if it is a tie, of which we take the earlier.
+            # By how much mbrs itself scores its choice higher; 0 for a tie, where ours takes the earlier candidate.
             best, of_ours = decision["expected"][decision["index"]], item["candidates"].index(choice)
             gap = abs(best - decision["expected"][of_ours])
             if gap > 0:
@@ -200,7 +200,7 @@ def measure(name: str, count: int | None, repeats: int) -> dict[str, Any]:
     if row.decoder == "aggregate":
         best = ask_ours({**row.request, "options": {"strategy": "full"}}, lists)["choices"]
         both = (mine["choices"], [decision["text"] for decision in other["decisions"]])
-        exact = [sum(one == two for one, two in zip(choices, best, strict=True)) for choices in both]
+        exact = [sum(a == b for a, b in zip(choices, best, strict=True)) for choices in both]
     return {
         "lists": len(lists) - 1,
         "candidates": CANDIDATES,
@@ -214,16 +214,16 @@ def measure(name: str, count: int | None, repeats: int) -> dict[str, Any]:
     }
 
 
-def line(name: str, found: dict[str, Any]) -> str:
-    ours, theirs, ratios = (found[key] for key in ("ours", "mbrs", "ratios"))
-    same = found["lists"] - len(found["different_choices"])
-    gap = max(found["different_choices"], default=0.0)
+def line(name: str, result: dict[str, Any]) -> str:
+    ours, theirs, ratios = (result[key] for key in ("ours", "mbrs", "ratios"))
+    same = result["lists"] - len(result["different_choices"])
+    gap = max(result["different_choices"], default=0.0)
     return (
         f"{name:<28}{statistics.median(ours):>11.4f}{statistics.median(theirs):>11.4f}"
-        f"  {spread(ratios):<22}{same:>4} of {found['lists']}"
-        + (f", largest gap by mbrs {gap:.2g}" if found["different_choices"] else "")
-        + (f", {found['ties']} of them exact ties broken otherwise" if found["ties"] else "")
-        + ("; the exact choice: ours {}, mbrs {}".format(*found["as_exact"]) if found["as_exact"] else "")
+        f"  {spread(ratios):<22}{same:>4} of {result['lists']}"
+        + (f", largest gap by mbrs {gap:.2g}" if result["different_choices"] else "")
+        + (f", {result['ties']} of them exact ties broken otherwise" if result["ties"] else "")
+        + ("; the exact choice: ours {}, mbrs {}".format(*result["as_exact"]) if result["as_exact"] else "")
     )
 
 
@@ -231,8 +231,8 @@ def memory() -> dict[str, Any]:
     """COMET on a list of 1,000 distinct candidates."""
     ((source, texts),) = samples(1, MANY, 3000, range(12, 16))
     warm_up = {"source": source, "candidates": texts[:10]}
-    found = ask_ours(ROWS["comet exact"].request, [warm_up, {"source": source, "candidates": texts}])
-    return {"candidates": MANY, **{key: found[key] for key in ("seconds", "peak", "above")}}
+    answer = ask_ours(ROWS["comet exact"].request, [warm_up, {"source": source, "candidates": texts}])
+    return {"candidates": MANY, **{key: answer[key] for key in ("seconds", "peak", "above")}}
 
 
 def main() -> int:
@@ -253,18 +253,18 @@ def main() -> int:
     fine = True
     rows = [name for name in chosen if name in ROWS]
     if rows:
-        print(f"{'CPU s a list, one thread':<28}{'mbr-decode':>11}{'mbrs':>11}  {'ratio':<22}same choice")
+        print(f"{'CPU s per list, one thread':<28}{'mbr-decode':>11}{'mbrs':>11}  {'ratio':<22}same choice")
     for name in rows:
-        results[name] = found = measure(name, QUICK[name] if options.quick else options.lists, options.repeats)
-        print(line(name, found), flush=True)
-        fine &= ROWS[name].decoder != "exact" or not found["different_choices"]
+        results[name] = result = measure(name, QUICK[name] if options.quick else options.lists, options.repeats)
+        print(line(name, result), flush=True)
+        fine &= ROWS[name].decoder != "exact" or not result["different_choices"]
     if "memory" in chosen:
-        results["memory"] = found = memory()
+        results["memory"] = result = memory()
         headline(
-            f"COMET, {MANY} distinct candidates: {found['peak']:.0f} MB at most, {found['above']:.0f} MB above the "
-            f"loaded model, {found['seconds']:.0f} CPU s; target below {MEMORY_TARGET:.0f} MB"
+            f"COMET, {MANY} distinct candidates: {result['peak']:.0f} MB at most, {result['above']:.0f} MB above the "
+            f"loaded model, {result['seconds']:.0f} CPU s; target below {MEMORY_TARGET:.0f} MB"
         )
-        fine &= found["peak"] < MEMORY_TARGET
+        fine &= result["peak"] < MEMORY_TARGET
     for name in rows:
         headline(f"{name}: mbrs over ours {spread(results[name]['ratios'])}")
     if not options.quick:

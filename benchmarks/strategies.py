@@ -1,4 +1,4 @@
-"""How much does it cost to compare less? Every strategy and its peers, replayed on complete matrices at equal passes.
+"""How much do fewer comparisons lose? Every strategy and its peers, replayed on complete matrices at equal passes.
 
     python -m benchmarks.strategies                              # all sets; needs benchmarks.matrices
     python -m benchmarks.strategies --quick                      # synthetic matrices, few seeds; keeps nothing
@@ -6,13 +6,13 @@
     python -m benchmarks.strategies --draw docs/regret           # the picture, from the numbers of the last run
 
 Proves that `race`, the default, keeps its tolerance for a fraction of the passes of half a matrix, and loses less than
-the rules of mbrs do at equal passes. Told of every strategy: regret as a share of best minus mean under the exact
+the rules of mbrs do at equal passes. Prints for every strategy: regret as a share of best minus mean under the exact
 matrix (mean, 95th percentile, share of lists above 5 %), the same choice as the exact one, the share of its best five
 among ours, the estimate that comes with the choice, passes, and milliseconds of the strategy itself. Sets: synthetic
 matrices with a known rho and tau; the bundled PEAR on the bundled translation model's 100-best lists for 200 test
 sources, alone and with the term `logprob` of the shipped recipe, and on the outputs of the WMT23 systems; chrF, and a
 stand-in with the shape of COMET's matrices (similarity of sentence embeddings with the pseudo-reference and with the
-source), for utilities that are no difference.
+source), for utilities that are not differences.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to choose at a budget (None: its own end)."""
+    """A way to choose at a budget (None: it ends by itself)."""
 
     name: str
     choose: Callable[[Floats, int | None, int, Relation], tuple[NDArray[np.intp], int, float | None]]
@@ -122,17 +122,17 @@ def cases(names: Sequence[str]) -> Iterator[Case]:
             matrices = [structured(seed, rho=rho, tau=tau) for seed in range(MATRICES)]
             yield Case(name, "antisymmetric", matrices, (200, 300, 500, 1000, 2000))
     if "test" in names:
-        found = list(complete_matrices("test"))
-        alone = [one.values.astype(np.float64) for one in found]
+        complete = list(complete_matrices("test"))
+        alone = [matrix.values.astype(np.float64) for matrix in complete]
         yield Case("bundled PEAR, test", "antisymmetric", alone, (200, 300, 500, 1000))
-        added = [weight_of("logprob") * term_values(one.item) for one in found]
+        added = [weight_of("logprob") * term_values(matrix.item) for matrix in complete]
         both = [values + term[:, None] - term for values, term in zip(alone, added, strict=True)]
         yield Case("bundled PEAR with logprob, test", "antisymmetric", both, (200, 500))
     if "wmt23" in names:
-        matrices = [one.values.astype(np.float64) for one in complete_matrices("wmt23") if len(one.item) > 6]
+        matrices = [matrix.values.astype(np.float64) for matrix in complete_matrices("wmt23") if len(matrix.item) > 6]
         yield Case("bundled PEAR, WMT23 systems", "antisymmetric", matrices, (24, 33, 44))
     if "reference-based" in names:
-        some = [one.item for one in complete_matrices("test")][:60]
+        some = [matrix.item for matrix in complete_matrices("test")][:60]
         yield Case("chrF, test", "none", [_chrf(item.texts) for item in some], (1000, 2000, 4000))
         shaped = _comet_shaped([(item.source, item.texts) for item in some])
         yield Case("COMET-shaped, test", "none", shaped, (1000, 2000, 4000))
@@ -148,16 +148,16 @@ def _comet_shaped(lists: Sequence[tuple[str, Sequence[str]]]) -> list[Floats]:
     from benchmarks.support.teacher import Embedder
 
     embed = Embedder()
-    found = []
+    matrices = []
     for source, texts in lists:
         vectors = embed(texts).astype(np.float64)
         faithful = vectors @ embed([source])[0]
-        found.append(vectors @ vectors.T + faithful[:, None])
-    return found
+        matrices.append(vectors @ vectors.T + faithful[:, None])
+    return matrices
 
 
 def measure(case: Case, seeds: int, workers: int, begins: str) -> list[dict[str, Any]]:
-    """A row for every method (whose name begins so) and budget."""
+    """A row for every budget of every method whose name starts with `begins`."""
     tasks = [
         (case, number, budget)
         for number, method in enumerate(METHODS)
@@ -189,7 +189,7 @@ def _row(task: tuple[Case, int, int | None], seeds: int) -> dict[str, Any]:
             runs.append((loss, passes, exact[ranking[0]] == exact.max(), five, guess, 1000 * spent))
     table = np.array(runs, np.float64)
     losses = table[:, 0]
-    # The lists are what the result should hold for, so their means are what is drawn again.
+    # The result should hold for other lists, so the bootstrap draws lists (their means), not single runs.
     by_list = losses.reshape(len(case.matrices), seeds).mean(axis=1)
     draw = np.random.default_rng(1)
     means = by_list[draw.integers(0, len(by_list), (2000, len(by_list)))].mean(axis=1)
@@ -225,17 +225,17 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def promise_kept(rows: list[dict[str, Any]]) -> bool:
-    """Tell what the default loses, and at what cost, beside half a matrix and pruning as in mbrs."""
+    """Print regret and passes of the default, of half a matrix and of pruning as in mbrs."""
     named = {row["method"]: row for row in rows if row["budget"] is None}
     race, half, pruning = (
         named.get(name) for name in (f"race, tolerance {TOLERANCE:g}", "half", "pruning (mbrs), to its end")
     )
     if not (race and half and pruning):
         return True
-    told = [f"{row['passes']:.0f} passes lose {row['regret']:.2%} [{_percent(row)}]" for row in (race, half, pruning)]
+    costs = [f"{row['passes']:.0f} passes lose {row['regret']:.2%} [{_percent(row)}]" for row in (race, half, pruning)]
     more = " and ".join(f"{row['passes'] / race['passes']:.1f}" for row in (half, pruning))
     headline(
-        f"{race['set']}: race {told[0]}; half {told[1]}, pruning as in mbrs {told[2]}: {more} times as many passes"
+        f"{race['set']}: race {costs[0]}; half {costs[1]}, pruning as in mbrs {costs[2]}: {more} times as many passes"
     )
     return bool(race["regret"] <= TOLERANCE)
 
@@ -247,12 +247,12 @@ def _percent(row: dict[str, Any]) -> str:
 
 def ratios(case: Case) -> dict[str, list[float]]:
     """Quartiles of rho and tau over the matrices, exactly."""
-    found = [replay(values, get_strategy("full"), segment_of(values, 0, case.relation)) for values in case.matrices]
+    played = [replay(values, get_strategy("full"), segment_of(values, 0, case.relation)) for values in case.matrices]
     numbers: dict[str, list[float]] = {}
     for name in ("rho", "tau"):
-        known = [value for one in found if (value := getattr(one.outcome.certainty, name)) is not None]
-        if known:
-            numbers[name] = [float(value) for value in np.quantile(known, [0.25, 0.5, 0.75])]
+        values = [value for run in played if (value := getattr(run.outcome.certainty, name)) is not None]
+        if values:
+            numbers[name] = [float(value) for value in np.quantile(values, [0.25, 0.5, 0.75])]
     if case.relation == "antisymmetric":
         parts = np.array([order_parts(values) for values in case.matrices])
         for number, name in enumerate(("constant", "of candidates", "of pairs")):
@@ -277,7 +277,7 @@ def order_parts(values: Floats) -> tuple[float, float, float]:
 
 
 def draw(rows: list[dict[str, Any]], sets: Sequence[str], path: Path) -> None:
-    """Regret against passes, a panel a set; PNG and SVG."""
+    """Regret against passes, one panel per set; PNG and SVG."""
     import matplotlib  # type: ignore[import-not-found, unused-ignore]
 
     matplotlib.use("Agg")
@@ -308,7 +308,7 @@ def draw(rows: list[dict[str, Any]], sets: Sequence[str], path: Path) -> None:
                 panel.plot(x, y, color=colour, marker=marker, linestyle=line or "none", label=label, markersize=5)
         panel.axhline(1, color="#d0d7de", linewidth=1, zorder=0)
         title = name if "PEAR" in name else f"synthetic matrices, {name}"
-        panel.set(xscale="log", yscale="log", title=title, xlabel="passes a list", xlim=(130, 6000))
+        panel.set(xscale="log", yscale="log", title=title, xlabel="passes per list", xlim=(130, 6000))
         panel.set_xticks([150, 300, 500, 1000, 2000, 5000], labels=["150", "300", "500", "1000", "2000", "5000"])
         panel.set_yticks([0.01, 0.1, 1, 10, 100], labels=["0.01 %", "0.1 %", "1 %", "10 %", "100 %"])
         panel.minorticks_off()
@@ -329,9 +329,9 @@ def main() -> int:
     parser.add_argument("--sets", nargs="+", choices=every, default=every)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--methods", default="", metavar="NAME", help="only those whose names begin so")
+    parser.add_argument("--methods", default="", metavar="NAME", help="only methods whose names start with this")
     parser.add_argument("--ratios", action="store_true", help="only rho, tau and the parts of the order bias")
-    parser.add_argument("--draw", type=Path, help="only draw, to this name without suffix")
+    parser.add_argument("--draw", type=Path, help="only draw, to files of this name with .png and .svg")
     options = parser.parse_args()
     result: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"ratios": {}, "rows": []}
     if options.draw:
@@ -342,12 +342,12 @@ def main() -> int:
     kept_promises = True
     for case in cases(options.sets):
         sizes = sorted({len(values) for values in case.matrices})
-        known = ratios(case)
+        quartiles = ratios(case)
         print(
             f"\n{case.name}: {len(case.matrices)} matrices of {sizes[0]} to {sizes[-1]}, {options.seeds} seeds; ",
             end="",
         )
-        print("; ".join(f"{name} {q[1]:.2f} ({q[0]:.2f} to {q[2]:.2f})" for name, q in known.items()))
+        print("; ".join(f"{name} {q[1]:.2f} ({q[0]:.2f} to {q[2]:.2f})" for name, q in quartiles.items()))
         if options.ratios:
             continue
         print(HEADER)
@@ -355,7 +355,7 @@ def main() -> int:
         kept_promises &= promise_kept(rows)
         if options.quick:
             continue
-        result["ratios"][case.name] = known
+        result["ratios"][case.name] = quartiles
         renewed = {(row["set"], row["method"], row["budget"]) for row in rows}
         kept = [row for row in result["rows"] if (row["set"], row["method"], row["budget"]) not in renewed]
         result["rows"] = kept + rows

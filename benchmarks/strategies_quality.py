@@ -2,10 +2,10 @@
 
     python -m benchmarks.strategies_quality      # needs the set `test` of benchmarks.matrices
 
-Proves that comparing less costs the reader little, a few tenths of chrF at most. chrF and the similarity of sentence
+Proves that fewer comparisons cost little quality, a few tenths of chrF at most. chrF and the similarity of sentence
 embeddings (each with the nearest reference, a mean over sources) of what each strategy chooses, as a difference from
-`both`, which has every pair in both orders, with a 95 % interval of the paired bootstrap over sources. A strategy that
-draws is run with several seeds, and the mean of a source over them is what is compared.
+`both`, which scores every pair in both orders, with a 95 % interval of the paired bootstrap over sources. A strategy
+that draws is run with several seeds, and the means over them are compared.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ STRATEGIES: dict[str, Strategy] = {
     "race, tolerance 0.01": get_strategy("race"),
     "race, tolerance 0.05": get_strategy("race", tolerance=0.05),
 }
-JUDGES = {"chrF": 2, "cosine": 4}  # with so many digits
+JUDGES = {"chrF": 2, "cosine": 4}  # digits to print
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     options = parser.parse_args()
-    found = list(complete_matrices("test"))
+    complete = list(complete_matrices("test"))
     embed, golden = Embedder(), references(TATOEBA, "test")
-    judged = [agreement(one.item.texts, golden[one.item.source], embed) for one in found]
-    scores = {"chrF": [one.chrf for one in judged], "cosine": [one.cosine for one in judged]}
+    judged = [agreement(matrix.item.texts, golden[matrix.item.source], embed) for matrix in complete]
+    scores = {"chrF": [scores.chrf for scores in judged], "cosine": [scores.cosine for scores in judged]}
     result = {}
     for weight in (0.0, weight_of("logprob")):
         matrices = []
-        for one in found:
-            values = one.values.astype(np.float64)
-            term = weight * term_values(one.item)
+        for matrix in complete:
+            values = matrix.values.astype(np.float64)
+            term = weight * term_values(matrix.item)
             matrices.append(values + term[:, None] - term)
-        print(f"\n{len(found)} lists, {f'with logprob {weight:g}' if weight else 'PEAR alone'}")
+        print(f"\n{len(complete)} lists, {f'with logprob {weight:g}' if weight else 'PEAR alone'}")
         reached: dict[str, dict[str, NDArray[np.float64]]] = {}
         for name, strategy in STRATEGIES.items():
             seeds = options.seeds if strategy.uses_seed else 1

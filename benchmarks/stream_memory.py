@@ -44,7 +44,7 @@ GENERATE = ("mbr-generate", "--nbest", "2", "--method", "sample", "--max-length"
 
 
 def feed(stream: IO[bytes], count: int, make: Callable[[random.Random, int], bytes]) -> None:
-    """Lines written as fast as they are read."""
+    """Write lines as fast as the command reads them."""
     draw = random.Random(1)
     with stream:
         for place in range(count):
@@ -52,7 +52,7 @@ def feed(stream: IO[bytes], count: int, make: Callable[[random.Random, int], byt
 
 
 def peak(words: Sequence[str], count: int, make: Callable[[random.Random, int], bytes]) -> tuple[float, float]:
-    """Peak resident memory in MiB, and seconds, for so many lines."""
+    """Peak resident memory in MiB, and seconds, for `count` lines."""
     program = Path(sys.executable).with_name(words[0])
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()
@@ -80,7 +80,7 @@ def main() -> int:
         for count, (memory, seconds) in results.items():
             print(f"{words[0]:12}  {count:>8,} lines  peak memory {memory:6.1f} MiB  {count / seconds:6.0f} lines/s")
         growth = results[many][0] / results[few][0]
-        headline(f"{words[0]}: memory for {many / few:.0f} times the lines {growth:.2f} times")
+        headline(f"{words[0]}: {growth:.2f} times the memory for {many / few:.0f} times the lines")
         grows |= growth > ALLOWED_GROWTH
     return int(grows)
 

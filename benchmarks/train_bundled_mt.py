@@ -3,7 +3,7 @@
     python -m benchmarks.train_bundled_mt en-de
     nice -n 19 python -m benchmarks.train_bundled_mt de-en --threads 1
 
-Makes the files in candidates/bundled. Goes on from its last checkpoint when started again, and writes the model to
+Makes the files in candidates/bundled. Continues from its last checkpoint when started again, and writes the model to
 `benchmarks/work/en-de/model` at the end; `benchmarks.candidates --model benchmarks/work/en-de/model` measures it. Both
 directions are split by the English sentence, so that what is held out of one is held out of the other.
 """
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=TATOEBA, help="English-German pairs, tab-separated")
     parser.add_argument("--work", type=Path, help="folder of checkpoint, log and model")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--steps", type=int, help="train to another end than the recipe's; before the rate falls")
+    parser.add_argument("--steps", type=int, help="steps instead of the recipe's; fixed once the rate falls")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     work = options.work or WORK / options.direction

@@ -5,7 +5,7 @@
 Makes the files in pear/bundled/en-de. The steps:
 
 1. Candidate lists of the bundled translation model: beams and samples for sources it never saw (`unseen`), short
-   beams for some of those it learned from, which know more words.
+   beams for some of those it learned from, which have more words.
 2. Scores for them by `benchmarks.support.teacher`, against the references.
 3. Two stages of training, from three layers of the translation model's encoder, with meaning added to its embeddings
    (`benchmarks.support.meaning`): all lists in one order of each pair, then the honest lists in both orders with the
@@ -28,7 +28,7 @@ import torch
 from benchmarks.support.meaning import add_meaning
 from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.support.tatoeba import TRANSLATOR, lists, once, parts, read, references
-from benchmarks.support.teacher import Embedder, fit_likely, honest_rows, known_rows
+from benchmarks.support.teacher import Embedder, fit_likely, honest_rows, learned_rows
 from candidates.generation import Settings
 from pear.checkpoint import Checkpoint, save_checkpoint
 from pear.data import Group, group, read_judgments, split
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK / "pear-en-de", help="folder of lists, checkpoints and model")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
-        "--fit", action="store_true", help="print what benchmarks.support.teacher has as LIKELY, then stop"
+        "--fit", action="store_true", help="print the value of LIKELY in benchmarks.support.teacher, then stop"
     )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -96,12 +96,12 @@ def lessons(data: Path, work: Path) -> None:
     purposes = parts(data)
     beams = lists(work / "honest.beam.jsonl", purposes["honest"], Settings(nbest=64))
     samples = lists(work / "honest.sample.jsonl", purposes["honest"], Settings(method="sample", nbest=24))
-    short = lists(work / "known.beam.jsonl", purposes["known"], Settings(nbest=8))
+    short = lists(work / "known.beam.jsonl", purposes["learned"], Settings(nbest=8))
     extra = {item["source"]: [candidate["text"] for candidate in item["candidates"]] for item in read(samples)}
-    unseen, known = references(data, "unseen"), references(data, "train")
+    unseen, learned = references(data, "unseen"), references(data, "train")
     honest = once(work / "honest.jsonl", lambda: honest_rows(read(beams), unseen, extra, Embedder()))
-    familiar = once(work / "known.jsonl", lambda: known_rows(read(short), known))
-    once(work / "all.jsonl", lambda: chain(read(honest), read(familiar)))
+    of_learned = once(work / "known.jsonl", lambda: learned_rows(read(short), learned))
+    once(work / "all.jsonl", lambda: chain(read(honest), read(of_learned)))
 
 
 def judged(file: Path) -> list[Group]:

@@ -1,13 +1,13 @@
-"""What training gives: PEAR, its single-candidate baseline and sentinels, on lists that none of them saw.
+"""How well trained metrics rank candidates: PEAR, its single-candidate baseline and sentinels, on unseen lists.
 
     python -m benchmarks.train_quality            # three seeds of each kind, then the tables
 
-Proves that the bundled PEAR tells everyday candidates apart better than what knows nothing of translation does, and
-that on WMT23 news it knows nothing. Every kind starts from the encoder of the bundled translation model and sees the
-same lists for the same number of steps; only what is shown and asked differs. The bundled PEAR, trained longer, is in
-the tables too. Beside them stand what needs no training: random numbers, the candidate's length, the translation
-model's own log-probability. Statistics against the teacher score (Tatoeba) and MQM (WMT23): acc_eq*, segment-wise
-Pearson, PDP. Intervals are 95 % paired bootstrap over segments.
+Proves that the bundled PEAR ranks everyday candidates better than baselines that know no translation, and that on WMT23
+news it is no better than they are. Every kind starts from the encoder of the bundled translation model and sees the
+same lists for the same number of steps; only input and target differ. The bundled PEAR, trained longer, is in the
+tables too, and so are baselines without training: random numbers, the candidate's length, the translation model's own
+log-probability. Statistics against the teacher score (Tatoeba) and MQM (WMT23): acc_eq*, segment-wise Pearson, PDP.
+Intervals are 95 % paired bootstrap over segments.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--lists", type=int, default=300, help="held-out Tatoeba lists")
-    parser.add_argument("--candidates", type=int, default=12, help="of each list")
+    parser.add_argument("--candidates", type=int, default=12, help="candidates per list")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--wmt23-every", type=int, default=1, help="take one annotated WMT23 segment of so many")
+    parser.add_argument("--wmt23-every", type=int, default=1, metavar="N", help="take every Nth scored WMT23 segment")
     parser.add_argument("--train-only", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -72,13 +72,13 @@ def main() -> None:
     held_out = tatoeba_lists(options.lists, options.candidates, work=options.work)
     results = {"tatoeba": table("Tatoeba, held-out lists", held_out, everything(models, held_out))}
     segments = wmt23_lists()[:: options.wmt23_every]
-    # All pairs of twelve long outputs are many: of PEAR, the bundled one stands here.
-    said = everything({key: model for key, model in models.items() if key[0] != "pear" or not key[1]}, segments)
-    results["wmt23"] = table("WMT23 en-de, 12 systems", segments, said)
+    # All pairs of twelve long outputs take long, so only the bundled PEAR scores them.
+    scored = everything({key: model for key, model in models.items() if key[0] != "pear" or not key[1]}, segments)
+    results["wmt23"] = table("WMT23 en-de, 12 systems", segments, scored)
     kept = [[k for k, name in enumerate(item.systems or []) if name not in TRUNCATING] for item in segments]
     whole = [item.only(places) for item, places in zip(segments, kept, strict=True)]
     less = {
-        name: [only(one, places) for one, places in zip(values, kept, strict=True)] for name, values in said.items()
+        name: [only(part, places) for part, places in zip(values, kept, strict=True)] for name, values in scored.items()
     }
     results["wmt23 without truncating"] = table("WMT23 en-de, 9 systems that do not truncate", whole, less)
     (options.work / "train_quality.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -95,27 +95,27 @@ def trained(kind: Kind, seed: int, learned: tuple[list[Group], list[Group]], opt
 
 
 def everything(models: dict[tuple[Kind, int], Checkpoint], items: Sequence[Judged]) -> dict[str, Prediction]:
-    """What each model says of the lists, and what needs no model; "name#seed" where there are several seeds."""
-    found: dict[str, Prediction] = {"random": [random_scores(item) for item in items]}
-    found["candidate length"] = [lengths(item) for item in items]
+    """Predictions of each model, and of baselines without one; "name#seed" where there are several seeds."""
+    predicted: dict[str, Prediction] = {"random": [random_scores(item) for item in items]}
+    predicted["candidate length"] = [lengths(item) for item in items]
     if items[0].systems:  # on the other lists chrF is half of what is to be predicted
-        found["chrF with the reference"] = [
+        predicted["chrF with the reference"] = [
             ChrF().matrix(item.source, item.texts, [item.reference])[:, 0].astype(np.float64) for item in items
         ]
     if items[0].logprobs:
-        found["translation model's log-probability"] = [logprobs(item) for item in items]
+        predicted["translation model's log-probability"] = [logprobs(item) for item in items]
     for (kind, seed), checkpoint in models.items():
         for order, prediction in predictions(checkpoint, items).items():
             name = {"one": ", one order", "both": ", both orders"}.get(order, "")
-            found[f"bundled PEAR{name}" if not seed else f"{kind}{name}#{seed}"] = prediction
-    return found
+            predicted[f"bundled PEAR{name}" if not seed else f"{kind}{name}#{seed}"] = prediction
+    return predicted
 
 
-def table(title: str, items: Sequence[Judged], said: dict[str, Prediction]) -> dict[str, Any]:
+def table(title: str, items: Sequence[Judged], scored: dict[str, Prediction]) -> dict[str, Any]:
     """Print and return the statistics of everything that scored these lists."""
     gold = [item.scores for item in items]
     rows: dict[str, list[dict[str, float]]] = {}
-    for name, prediction in said.items():
+    for name, prediction in scored.items():
         rows.setdefault(name.partition("#")[0], []).append(statistics(prediction, gold))
     print(f"\n{title}: {len(items)} segments", flush=True)
     for name, values in rows.items():
@@ -123,27 +123,27 @@ def table(title: str, items: Sequence[Judged], said: dict[str, Prediction]) -> d
         seeds = ", ".join(f"{value['pdp']:.3f}" for value in values)
         print(f"  {name:38} {cells}" + (f"  (PDP of the seeds: {seeds})" if len(values) > 1 else ""))
     differences = {}
-    for name in said:
+    for name in scored:
         single = name.replace("pear, both orders", "single")
-        if name.startswith("pear, both orders#") and single in said:
-            differences[name] = compare(said[name], said[single], gold)
+        if name.startswith("pear, both orders#") and single in scored:
+            differences[name] = compare(scored[name], scored[single], gold)
             text = ", ".join(f"{key} {d[0]:+.3f} [{d[1]:+.3f}, {d[2]:+.3f}]" for key, d in differences[name].items())
             print(f"  PEAR (both) minus single, seed {name[-1]}: {text}")
     return {"rows": rows, "pear minus single": differences, "segments": len(items)}
 
 
 def only(prediction: Any, places: list[int]) -> Any:
-    """The part of a prediction that speaks of some candidates."""
+    """The part of a prediction for some of the candidates."""
     return prediction[np.ix_(places, places)] if prediction.ndim == 2 else prediction[places]
 
 
 def predictions(checkpoint: Checkpoint, items: Sequence[Judged]) -> dict[str, Prediction]:
-    """What a model says of each list: matrices in one order (upper triangle) and both, or scores."""
+    """Predictions of a model for each list: matrices in one order (upper triangle) and both, or scores."""
     kind = checkpoint.network.kind
     shown = [row for item in items for row in inputs_of(kind, item)]
     with Engine(checkpoint.network, checkpoint.tokenizer, device="cpu") as engine:
         scores = engine.score(shown)
-    found: dict[str, Prediction] = {"both": [], "one": []} if kind == "pear" else {"single": []}
+    predicted: dict[str, Prediction] = {"both": [], "one": []} if kind == "pear" else {"single": []}
     start = 0
     for item in items:
         size = len(item.texts)
@@ -151,14 +151,14 @@ def predictions(checkpoint: Checkpoint, items: Sequence[Judged]) -> dict[str, Pr
         part = scores[start : start + count].astype(np.float64)
         start += count
         if kind != "pear":
-            found["single"].append(part)
+            predicted["single"].append(part)
             continue
         square = np.zeros((size, size))
         square[~np.eye(size, dtype=bool)] = part
         upper = np.triu(square, 1)
-        found["one"].append(upper - upper.T)
-        found["both"].append((square - square.T) / 2)
-    return found
+        predicted["one"].append(upper - upper.T)
+        predicted["both"].append((square - square.T) / 2)
+    return predicted
 
 
 def inputs_of(kind: str, item: Judged) -> list[tuple[str, ...]]:
@@ -175,22 +175,22 @@ def statistics(predicted: Prediction, gold: Sequence[Any]) -> dict[str, float]:
 
 
 def compare(
-    one: Prediction, other: Prediction, gold: Sequence[Any], draws: int = 500
+    first: Prediction, second: Prediction, gold: Sequence[Any], draws: int = 500
 ) -> dict[str, tuple[float, float, float]]:
     """Differences of the statistics, with intervals from drawing segments with replacement."""
-    whole = [statistics(one, gold), statistics(other, gold)]
+    whole = [statistics(first, gold), statistics(second, gold)]
     rng = np.random.default_rng(1)
     drawn: dict[str, list[float]] = {key: [] for key in whole[0]}
     for _ in range(draws):
         places = rng.integers(0, len(gold), len(gold))
-        a, b = (statistics([x[k] for k in places], [gold[k] for k in places]) for x in (one, other))
+        a, b = (statistics([x[k] for k in places], [gold[k] for k in places]) for x in (first, second))
         for key in drawn:
             drawn[key].append(a[key] - b[key])
-    found = {}
+    differences = {}
     for key, values in drawn.items():
         low, high = np.quantile(values, [0.025, 0.975])
-        found[key] = (whole[0][key] - whole[1][key], float(low), float(high))
-    return found
+        differences[key] = (whole[0][key] - whole[1][key], float(low), float(high))
+    return differences
 
 
 def random_scores(item: Judged) -> Any:

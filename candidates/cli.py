@@ -1,4 +1,4 @@
-"""mbr-generate: source sentences in, candidate lists out; and transformers models to CTranslate2 folders."""
+"""mbr-generate: source sentences in, candidate lists out; also converts transformers models to CTranslate2 folders."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ quick start:
 
 
 def parser() -> Parser:
-    p = Parser("mbr-generate", "Translate each source sentence many times: a list of candidates per line.", QUICK_START)
+    p = Parser("mbr-generate", "Generate a list of candidate translations for each source sentence.", QUICK_START)
     g = p.add_argument_group("input and output")
     g.add_argument("--sources", metavar="FILE", default="-", help="one source per line; - is standard input")
-    g.add_argument("-o", "--output", metavar="FILE", help="default: standard output; a file appears when complete")
-    g.add_argument("--format", choices=OUTPUT_FORMATS, help="of the output (default: by its name, else jsonl)")
+    g.add_argument(
+        "-o", "--output", metavar="FILE", help="output file (default: standard output); it appears when complete"
+    )
+    g.add_argument("--format", choices=OUTPUT_FORMATS, help="output format (default: by the file's name, else jsonl)")
     g.add_argument("--nbest", type=int, metavar="N", default=100, help="candidates per source")
-    g.add_argument("--seed", type=int, default=1, help="of the samples")
-    g.add_argument("--force", action="store_true", help="overwrite existing files, forget an interrupted run")
-    g.add_argument("--resume", action="store_true", help="go on with an interrupted run (needs -o)")
+    g.add_argument("--seed", type=int, default=1, help="seed of the samples")
+    g.add_argument("--force", action="store_true", help="overwrite existing files, discard an interrupted run")
+    g.add_argument("--resume", action="store_true", help="continue an interrupted run (needs -o)")
     g.add_argument(
         "--on-error",
         choices=("stop", "skip"),
         default="stop",
-        help="a segment without candidates: stop, or write an empty list and go on",
+        help="a segment without candidates: stop, or write an empty list and continue",
     )
     add_generation_options(p, short_names=True)
     g = p.add_argument_group("run")

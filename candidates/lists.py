@@ -1,8 +1,8 @@
 """One source sentence and its candidate translations.
 
-Equal texts are one candidate: the list keeps unique texts in first-seen order, with how often each was seen
-and where, so that a utility scores every text once while weights and original order stay known. An empty
-string is a legitimate candidate; a list without any candidate is not a list.
+Equal texts are one candidate: the list keeps unique texts in first-seen order, with the count and the positions of
+each, so that a utility scores every text once while weights and original order are kept. An empty string is a
+legitimate candidate; a list without any candidate is not a list.
 
     >>> lists = CandidateList.of("A dog.", ["Ein Hund.", "Der Hund.", "Ein Hund."])
     >>> lists.texts, lists.counts, lists.positions
@@ -17,7 +17,7 @@ from typing import Any
 
 from candidates.common.errors import InputError
 
-LARGEST = 2**53  # beyond it a float cannot count
+LARGEST = 2**53  # a float is exact up to here
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Candidate:
 class Origin:
     """Where candidates come from: the translation model with its revision, the method, and every other setting.
 
-    It is what decides how the candidates are best compared, so it stays with them in memory and in JSONL files.
+    The default recipe depends on it, so it stays with the candidates in memory and in JSONL files.
 
     >>> Origin.of({"model": "en-de@1a2b", "method": "beam", "nbest": 100}).translator
     'en-de@1a2b'
@@ -50,12 +50,12 @@ class Origin:
 
     @property
     def translator(self) -> str:
-        """Name and revision of the translation model; empty where it is not known."""
+        """Name and revision of the translation model; empty where unknown."""
         return str(dict(self.settings).get("model", ""))
 
     @property
     def method(self) -> str:
-        """beam, sample or epsilon; empty where it is not known."""
+        """beam, sample or epsilon; empty where unknown."""
         return str(dict(self.settings).get("method", ""))
 
 
@@ -106,8 +106,8 @@ class CandidateList:
             counts[index] += candidate.count
             positions[index].append(position)
             if candidate.logprob is not None:
-                known = logprobs[index]
-                logprobs[index] = candidate.logprob if known is None else max(known, candidate.logprob)
+                largest = logprobs[index]
+                logprobs[index] = candidate.logprob if largest is None else max(largest, candidate.logprob)
         if not merged:
             raise InputError(f"segment {id!r} has no candidates; expected at least one")
         return cls(
@@ -146,7 +146,7 @@ class CandidateList:
 
 
 def check_text(value: object, where: str) -> None:
-    """A text is a string that UTF-8 can hold: JSON can smuggle in half a surrogate pair."""
+    """A text is a string that UTF-8 can hold: JSON can hold half a surrogate pair."""
     if not isinstance(value, str):
         raise InputError(f"{where}: expected a text, found {type(value).__name__}")
     try:
@@ -156,7 +156,7 @@ def check_text(value: object, where: str) -> None:
 
 
 def _check(id: str | int, position: int, candidate: Candidate) -> None:
-    """Candidates come from files too, so nothing about them is taken for granted."""
+    """Raise InputError for an invalid candidate: they come from files too."""
     where = f"segment {id!r}, candidate {position + 1}"
     check_text(candidate.text, where)
     logprob: object = candidate.logprob

@@ -50,7 +50,10 @@ def _add_model_options(g: argparse._ArgumentGroup, short_names: bool) -> None:
         help="CTranslate2 folder, transformers folder or hub name, server address, or a bundled model (default: en-de)",
     )
     g.add_argument(
-        *names("backend"), dest="translator_backend", choices=BACKENDS, help="default: chosen by the model's name"
+        *names("backend"),
+        dest="translator_backend",
+        choices=BACKENDS,
+        help="back-end of the translation model (default: by the model's name)",
     )
     g.add_argument(
         *names("option"),
@@ -62,7 +65,10 @@ def _add_model_options(g: argparse._ArgumentGroup, short_names: bool) -> None:
     g.add_argument("--src-lang", metavar="CODE", help="source language, as the model spells it (eng_Latn, en)")
     g.add_argument("--tgt-lang", metavar="CODE", help="target language, as the model spells it (deu_Latn, de)")
     g.add_argument(
-        *names("compute-type"), dest="translator_compute_type", metavar="TYPE", help="int8, float32, float16, ..."
+        *names("compute-type"),
+        dest="translator_compute_type",
+        metavar="TYPE",
+        help="precision: int8, float32, float16, ...",
     )
     g.add_argument(
         *names("batch-tokens"),
@@ -75,14 +81,16 @@ def _add_model_options(g: argparse._ArgumentGroup, short_names: bool) -> None:
 
 def _add_search_options(g: argparse._ArgumentGroup) -> None:
     g.add_argument(
-        "--method", choices=METHODS, help="n-best beam, sampling, epsilon sampling (default: beam; a server: sample)"
+        "--method",
+        choices=METHODS,
+        help="n-best beam, sampling, epsilon sampling (default: beam; for a server: sample)",
     )
-    g.add_argument("--beam-size", type=int, metavar="N", help="beam: default as large as --nbest, at least 5")
+    g.add_argument("--beam-size", type=int, metavar="N", help="beam: its size (default: --nbest, at least 5)")
     g.add_argument(
-        "--patience", type=float, metavar="X", help="beam: search until beam size times X hypotheses have ended"
+        "--patience", type=float, metavar="X", help="beam: search until beam size times X hypotheses are complete"
     )
     g.add_argument("--length-penalty", type=float, metavar="X", help="beam: exponent of the length (default: 1)")
-    g.add_argument("--temperature", type=float, metavar="T", help="sample, epsilon (default: 1)")
+    g.add_argument("--temperature", type=float, metavar="T", help="sample, epsilon: softmax temperature (default: 1)")
     g.add_argument("--top-k", type=int, metavar="K", help="sample: only the K most likely tokens (default: all)")
     g.add_argument(
         "--top-p",
@@ -91,8 +99,8 @@ def _add_search_options(g: argparse._ArgumentGroup) -> None:
         help="sample: only the most likely tokens that sum to P (default: 1)",
     )
     g.add_argument("--epsilon", type=float, metavar="E", help="epsilon: no token less likely than E (default: 0.02)")
-    g.add_argument("--max-length", type=int, metavar="N", help="tokens per candidate (default: 256)")
-    g.add_argument("--split-sentences", action="store_true", help="translate sentence by sentence, then join")
+    g.add_argument("--max-length", type=int, metavar="N", help="tokens per candidate, at most (default: 256)")
+    g.add_argument("--split-sentences", action="store_true", help="translate each sentence of a line by itself")
 
 
 def _add_server_options(g: argparse._ArgumentGroup) -> None:
@@ -104,7 +112,7 @@ def _add_server_options(g: argparse._ArgumentGroup) -> None:
 
 
 def given_options(options: argparse.Namespace) -> list[str]:
-    """The generation options that were given, as they are spelled on mbr-decode."""
+    """The generation options on the command line, as they are spelled on mbr-decode."""
     model = tuple(f"translator{name}" for name in ("", "_backend", "_option", "_compute_type", "_batch_tokens"))
     names = (*model, "src_lang", "tgt_lang", "method", *_SETTINGS, "split_sentences", *_SERVER)
     return [flag(name) for name in names if getattr(options, name) not in (None, False)]
@@ -167,7 +175,7 @@ def _own_options(words: Sequence[str]) -> dict[str, Any]:
         if not equals or not name.isidentifier() or isinstance(value, (list, dict)):
             raise UsageError(
                 f"--translator-option {word!r:.80} is not KEY=VALUE with one text, number, true or false as value; "
-                "write it so, a text with special characters in quotes: key='\"a: b\"'"
+                "put a text with special characters in quotes: key='\"a: b\"'"
             )
         if name in options:
             raise UsageError(f"--translator-option {name} was given twice; give it once")

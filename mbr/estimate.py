@@ -1,7 +1,7 @@
-"""What a run would cost, before it runs: pairs, tokens, time and memory.
+"""The cost of a run before it runs: pairs, tokens, time and memory.
 
-All lists are read and counted; a few of them, spread over the input, are really scored, and the time and tokens
-of their pairs are scaled up. How many pairs an adaptive strategy takes is seen by decoding those few.
+All lists are read and counted; a random sample of them is scored, and the time and tokens of its pairs are scaled up.
+The number of pairs that an adaptive strategy takes is estimated by decoding a few lists of the sample.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
 
 
 def _single_candidate_work(decoder: Decoder) -> list[tuple[Callable[[list[CandidateList]], Any], Any]]:
-    """What scores single candidates of a list, and what says its cost: the first stage and the terms."""
+    """Functions that score single candidates, each with one that returns its cost: the prefilter and the terms."""
     stages: list[tuple[Callable[[list[CandidateList]], Any], Any]] = []
     if decoder.prefilter is not None:
         stages.append((decoder.prefilter.score, decoder.prefilter.cost))
@@ -104,7 +104,7 @@ def _single_candidate_work(decoder: Decoder) -> list[tuple[Callable[[list[Candid
 
 
 def _likely(decoder: Decoder, sample: list[CandidateList], at_most: int) -> int:
-    """Pairs in all, if the other lists take as large a share of what they may take as those of the sample."""
+    """Pairs in total, if the other lists take the same share of their largest number as those of the sample."""
     some = [item for item in sample if decoder.passes(item)][:DECODED_LISTS]
     if not (decoder.strategy.adaptive and some):
         return at_most
@@ -116,7 +116,7 @@ def _likely(decoder: Decoder, sample: list[CandidateList], at_most: int) -> int:
 def _measure(
     decoder: Decoder, sample: list[CandidateList], pairs: int, possible: int
 ) -> tuple[float, int | None, int | None]:
-    """Seconds, tokens and memory for so many pairs; a utility that computes matrices computes all that are possible."""
+    """Seconds, tokens and memory for `pairs` pairs; a utility that computes matrices scores all `possible` ones."""
     if not pairs:
         return 0.0, None, None
     sample = [item.take(range(decoder.kept(item))) for item in sample]
@@ -164,7 +164,7 @@ def _measure_each(decoder: Decoder, sample: list[CandidateList], passes: int) ->
 
 
 def _without_total(decoder: Decoder) -> Decoder:
-    """The same for some lists on their own."""
+    """The same decoder without a budget for all lists, to decode some of them."""
     return replace(decoder, recipe=replace(decoder.recipe, budget_total=None), on_error="skip", models=None)
 
 

@@ -32,7 +32,7 @@ MemoryOf = Callable[[Utility | Term], Memory | None]
 
 
 class Models(Closing):
-    """Loaded utilities and terms, each once, whoever asks for it. Closing it closes them all.
+    """Loaded utilities and terms, each once for all decoders that use it. Closing it closes them all.
 
     `runtime` options go to every model that takes them.
     """

@@ -131,7 +131,7 @@ class Decoder(Closing):
             weighted.term.progress = show
 
     def signature(self, nbest: int | None = None) -> Signature:
-        """The recipe's, with what is known of the parts now that they are loaded."""
+        """The signature of the recipe, with the settings of the loaded utility and terms."""
         terms = {
             spec.name: {**spec.options, **weighted.term.settings()}
             for spec, weighted in zip(self.recipe.terms, self.terms, strict=True)

@@ -101,14 +101,14 @@ class OpenConversation:
                 "or use a strategy that can decide at any time (race, halving, prune)"
             )
         else:
-            raise RuntimeError("a strategy that was asked to end went on asking")
+            raise RuntimeError("a strategy requested more scores after it was asked to end")
 
     def _not_finite(self, scores: Scores, pairs: NDArray[np.intp], invalid: NDArray[np.intp]) -> ModelError:
         i, j = (self.candidates.positions[place][0] + 1 for place in pairs[invalid[0]])
         which = f"candidate {i}" if isinstance(self.asked, AskEach) else f"candidates {i} and {j}"
         return ModelError(
             f"segment {self.candidates.id!r}: the utility returned {scores[invalid[0]]} for {which} "
-            f"({len(invalid)} of {len(scores)} scores are not finite); use --on-error fallback to go on without it"
+            f"({len(invalid)} of {len(scores)} scores are not finite); use --on-error fallback to continue without it"
         )
 
 

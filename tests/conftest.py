@@ -93,8 +93,8 @@ def warm(warm_runner: WarmRunner, tmp_path: Path) -> Run:
 
     def call(*words: Any, stdin: str | bytes = "") -> subprocess.CompletedProcess[str]:
         command = [str(Path(sys.executable).with_name(str(words[0]))), *map(str, words[1:])]
-        given = stdin if isinstance(stdin, bytes) else stdin.encode()
-        code, out, err = warm_runner.run(command, given, tmp_path)
+        content = stdin if isinstance(stdin, bytes) else stdin.encode()
+        code, out, err = warm_runner.run(command, content, tmp_path)
         return subprocess.CompletedProcess(command, code, out.decode(), err.decode())
 
     return call

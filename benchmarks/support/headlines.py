@@ -1,4 +1,4 @@
-"""What a benchmark found, a line each: printed after its table, gathered by `benchmarks.results`.
+"""The main results of a benchmark, one per line: printed after its table, gathered by `benchmarks.results`.
 
 headline(f"pear-mt over ours: {spread([9.1, 9.3, 9.9])}")    # => pear-mt over ours: 9.3 (9.1 to 9.9)
 """

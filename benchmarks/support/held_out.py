@@ -1,4 +1,4 @@
-"""Lists that no model was trained on, judged: what the quality benchmarks of PEAR measure with.
+"""Judged lists that no model was trained on, for the quality benchmarks of PEAR.
 
 `tatoeba_lists`: 100-best lists of the bundled translation model for sources of the part `unseen` that neither model
 saw, each candidate with its agreement with the references. `wmt23_lists`: the outputs of the WMT23 systems for the
@@ -53,7 +53,7 @@ def tatoeba_lists(count: int, candidates: int, *, data: Path = TATOEBA, work: Pa
     sources = parts(data)["held-out"][:count]
     golden = references(data, "unseen")
     embed = Embedder()
-    found = []
+    judged = []
     for item in read(lists(work / f"held-out-{count}.jsonl", sources, Settings(nbest=100))):
         draw = random.Random(item["source"])
         places = sorted(draw.sample(range(len(item["candidates"])), min(candidates, len(item["candidates"]))))
@@ -62,17 +62,17 @@ def tatoeba_lists(count: int, candidates: int, *, data: Path = TATOEBA, work: Pa
         translations = golden[item["source"]]
         scores = agreement(texts, translations, embed).score.astype(np.float64)
         logprobs = [candidate["logprob"] for candidate in chosen]
-        found.append(Judged(item["source"], translations[0], texts, scores, logprobs))
-    return found
+        judged.append(Judged(item["source"], translations[0], texts, scores, logprobs))
+    return judged
 
 
 def wmt23_lists(*, without: tuple[str, ...] = (), every: int = 1) -> list[Judged]:
-    """The WMT23 English-German segments that people scored, or every so-manieth of them."""
+    """The WMT23 English-German segments with human scores: all, or one of `every`."""
     segments: dict[tuple[str, str], list[Judgment]] = {}
     for row in read_judgments(WMT23, "mt-metrics-eval", lp="en-de", human="mqm"):
         if row.system not in without:
             segments.setdefault((row.document, row.segment), []).append(row)
-    found = [
+    judged = [
         Judged(
             rows[0].source,
             rows[0].reference or "",
@@ -82,4 +82,4 @@ def wmt23_lists(*, without: tuple[str, ...] = (), every: int = 1) -> list[Judged
         )
         for rows in segments.values()
     ]
-    return found[::every]
+    return judged[::every]

@@ -8,7 +8,7 @@ the candidates are the pseudo-references, each its own included, and duplicates 
 Settings beyond mbrs's defaults, all in its favour or needed for one thread on a CPU: chrF by its Rust extension
 (`fastchrf`), one worker instead of eight for BLEU and TER (`num_workers`; each list starts the workers anew), COMET on
 the CPU. One adaptation: its COMET asks the hub for a model by name, a local folder's path is no such name, so the
-function that asks is replaced by one that gives the folder's checkpoint.
+function that downloads is replaced by one that returns the folder's checkpoint.
 """
 
 import json
@@ -47,21 +47,21 @@ def open_decoder(job):
 def decode(decoder, item):
     texts = item["candidates"]
     began = cpu_seconds()
-    # As many best as there are candidates: that is how mbrs tells the expected scores of all.
-    found = decoder.decode(texts, texts, item["source"], nbest=len(texts))
+    # nbest is the number of candidates, so that mbrs returns the expected scores of all.
+    output = decoder.decode(texts, texts, item["source"], nbest=len(texts))
     seconds = cpu_seconds() - began
-    scores = [score for _, score in sorted(zip(found.idx, found.score, strict=True))]
-    return {"index": found.idx[0], "text": found.sentence[0], "expected": scores, "seconds": seconds}
+    scores = [score for _, score in sorted(zip(output.idx, output.score, strict=True))]
+    return {"index": output.idx[0], "text": output.sentence[0], "expected": scores, "seconds": seconds}
 
 
 def cpu_seconds():
-    """Of this process and the workers it waited for, which do the scoring of BLEU and TER."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    """CPU seconds of this process and of the workers it waited for, which score BLEU and TER."""
+    usages = [resource.getrusage(scope) for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def peak_memory():
-    """In MiB, on Linux."""
+    """Peak resident memory in MiB, on Linux."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

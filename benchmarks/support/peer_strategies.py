@@ -1,10 +1,10 @@
-"""Decision rules of others under a budget of passes, to replay on complete utility matrices beside our strategies.
+"""Decision rules of other programs under a budget of passes, to replay on complete utility matrices.
 
 In: values [N, N], the utility of hypothesis i against pseudo-reference j, a budget and a random generator. Out: a
-ranking, and the passes it took. No rule looks at an entry that it has not paid for, or pays for one twice. Of an
-antisymmetric utility a pair is scored in one random order, u(j, i) = -u(i, j) and u(i, i) = 0 are free; of any other
-u(i, i) is an entry like all. Weights enter as mbrs's `reference_lprobs` do: references are drawn uniformly, and the
-means over them are weighted. Ties go to the earlier; who was never seen has estimate 0. Facts about mbrs are from the
+ranking, and the passes it took. No rule reads an entry that it has not scored, or scores one twice. Of an antisymmetric
+utility a pair is scored in one random order, u(j, i) = -u(i, j) and u(i, i) = 0 are free; of any other u(i, i) is an
+entry like all. Weights enter as mbrs's `reference_lprobs` do: references are drawn uniformly, and the means over them
+are weighted. Ties go to the earlier; a hypothesis that was never scored has estimate 0. Facts about mbrs are from the
 sources of version 0.1.8 (`decoders/pruning_mbr.py`, `decoders/probabilistic_mbr.py`, `modules/als.py`).
 
     >>> values = np.subtract.outer(np.arange(9.0), np.arange(9.0))
@@ -37,7 +37,7 @@ BOOTSTRAP_DRAWS = 500
 
 @dataclass(frozen=True)
 class Replay:
-    """All hypotheses, best first, and the entries that were paid for."""
+    """All hypotheses, best first, and the number of entries scored."""
 
     ranking: Indices
     passes: int
@@ -48,12 +48,12 @@ def random_anchors(
 ) -> Replay:
     """N-by-S (Eikema & Aziz 2022): the mean over S random references, the same for all, S as the budget allows.
 
-    A part of a further reference is not bought, so up to N - 1 passes stay unspent. O(N S).
+    A reference is scored for all hypotheses or none, so up to N - 1 passes stay unspent. O(N S).
     """
     sheet = _Sheet(values, budget, draw, antisymmetric)
     order = draw.permutation(len(values))
     anchors = order[: sheet.meet(np.arange(len(values)), order)]
-    expected = _means(sheet.scores[:, anchors], _given(weights, values)[anchors])
+    expected = _means(sheet.scores[:, anchors], _weights(weights, values)[anchors])
     return Replay(_best_first(expected), sheet.passes)
 
 
@@ -70,13 +70,13 @@ def low_rank(
     """Row means of the matrix completed from random entries (Trabelsi et al. 2024), as mbrs's `probabilistic_mbr`.
 
     Alternating least squares with mbrs's defaults: rank 8, regularisation 0.1, at most 10 iterations, fewer once the
-    loss falls by no more than 1e-4. As there, what was observed is replaced by its reconstruction too, and nothing is
-    completed if everything is observed. O(N^2 rank^2) an iteration.
+    loss falls by no more than 1e-4. As there, observed entries are replaced by their reconstruction too, and nothing is
+    completed if everything is observed. O(N^2 rank^2) per iteration.
     """
     sheet = _Sheet(values, budget, draw, antisymmetric)
     sheet.score_at_random()
     completed = sheet.scores if sheet.seen.all() else _completed(sheet.scores, sheet.seen, draw, rank, regularisation)
-    return Replay(_best_first(_means(completed, _given(weights, values))), sheet.passes)
+    return Replay(_best_first(_means(completed, _weights(weights, values))), sheet.passes)
 
 
 def confidence_pruning(
@@ -84,14 +84,15 @@ def confidence_pruning(
 ) -> Replay:
     """More and more references for fewer and fewer hypotheses (Cheng & Vlachos 2023), as mbrs's `pruning_mbr`.
 
-    Once all who are left have met 8, 16, 32 ... 256 random references, those go whose mean is at least that of the
-    best in no more than 1% of 500 bootstrap draws of these references. It ends with one left (mbrs would score that
-    one on, to no effect), with all references met, or when the budget does not buy the next reference; a step that it
-    buys in part counts for the means, but prunes nobody. So with a budget below the 8 references of the first step it
-    is `random_anchors`. Who was pruned later ranks higher, then the last mean decides. O(500 N r) a step.
+    Once all remaining hypotheses have met 8, 16, 32 ... 256 random references, those are pruned whose mean is at least
+    that of the best in no more than 1% of 500 bootstrap draws of these references. It ends with one hypothesis left
+    (mbrs would score it against more references, to no effect), with all references met, or when the budget does not
+    suffice for the next reference; an incomplete step counts for the means, but prunes none. So with a budget below
+    the 8 references of the first step it is `random_anchors`. Hypotheses pruned later rank higher, then the last mean
+    decides. O(500 N r) per step.
     """
     sheet = _Sheet(values, budget, draw, antisymmetric)
-    given = _given(weights, values)
+    reference_weights = _weights(weights, values)
     order = draw.permutation(len(values))
     alive = np.arange(len(values))
     expected = np.zeros(len(values))
@@ -101,11 +102,12 @@ def confidence_pruning(
         used += sheet.meet(alive, order[used:size])
         references = order[:used]
         scores = sheet.scores[np.ix_(alive, references)]
-        expected[alive] = _means(scores, given[references])
+        expected[alive] = _means(scores, reference_weights[references])
         if used < min(size, len(order)):
             break
         drawn = draw.multinomial(used, np.full(used, 1 / used), size=BOOTSTRAP_DRAWS)  # [draws, references]
-        sums = scores @ (drawn * given[references]).T  # [alive, draws]; what divides them is the same for all alive
+        # [alive, draws]; their divisor is the same for all alive
+        sums = scores @ (drawn * reference_weights[references]).T
         wins = (sums >= sums[expected[alive].argmax()]).mean(axis=1)
         alive = alive[wins > 1 - ALPHA]
         survived[alive] += 1
@@ -122,18 +124,18 @@ def plain_random_pairs(
         raise ValueError("a utility without antisymmetry has no unordered pairs; expected antisymmetric=True")
     sheet = _Sheet(values, budget, draw, antisymmetric)
     sheet.score_at_random()
-    counted = np.where(sheet.seen & ~np.eye(len(values), dtype=np.bool_), _given(weights, values), 0)
+    counted = np.where(sheet.seen & ~np.eye(len(values), dtype=np.bool_), _weights(weights, values), 0)
     whole = counted.sum(axis=1)
     expected = np.divide((sheet.scores * counted).sum(axis=1), whole, out=np.zeros(len(values)), where=whole > 0)
     return Replay(_best_first(expected), sheet.passes)
 
 
 class _Sheet:
-    """What was paid for so far: scores [N, N], 0 where not seen. Nothing else looks at the values."""
+    """The entries scored so far: scores [N, N], 0 where not seen. Nothing else reads the values."""
 
     def __init__(self, values: Values, budget: int, draw: np.random.Generator, antisymmetric: bool) -> None:
         if budget < 0:
-            raise ValueError(f"a budget of {budget} passes; expected none or more")
+            raise ValueError(f"a budget of {budget} passes; expected 0 or more")
         size = len(values)
         self.scores = np.zeros((size, size))
         self.seen = np.diag(np.full(size, antisymmetric))
@@ -144,7 +146,7 @@ class _Sheet:
         self._antisymmetric = antisymmetric
 
     def meet(self, hypotheses: Indices, references: Indices) -> int:
-        """All of these hypotheses against one reference after the other; returns how many the budget bought."""
+        """All of these hypotheses against one reference after the other; returns how many fit into the budget."""
         for count, reference in enumerate(references):
             new = hypotheses[~self.seen[hypotheses, reference]]
             if self.passes + len(new) > self._budget:
@@ -153,7 +155,7 @@ class _Sheet:
         return len(references)
 
     def score_at_random(self) -> None:
-        """As many entries, or unordered pairs, as the budget buys, all equally likely."""
+        """As many entries, or unordered pairs, as fit into the budget, all equally likely."""
         first, second = (~np.tri(len(self.seen), dtype=np.bool_) if self._antisymmetric else ~self.seen).nonzero()
         chosen = self._draw.permutation(len(first))[: self._budget]
         self._score(first[chosen], second[chosen])
@@ -162,21 +164,21 @@ class _Sheet:
         if self._antisymmetric:
             swap = self._draw.random(len(first)) < 0.5
             first, second = np.where(swap, second, first), np.where(swap, first, second)
-        found = self._values[first, second]
+        scores = self._values[first, second]
         self.passes += len(first)
-        self.scores[first, second] = found
+        self.scores[first, second] = scores
         self.seen[first, second] = True
         if self._antisymmetric:
-            self.scores[second, first] = -found
+            self.scores[second, first] = -scores
             self.seen[second, first] = True
 
 
-def _given(weights: Floats | None, values: Values) -> Floats:
+def _weights(weights: Floats | None, values: Values) -> Floats:
     return np.ones(len(values)) if weights is None else weights
 
 
 def _means(scores: Floats, weights: Floats) -> Floats:
-    """Weighted means of rows; 0 where there is nothing to weigh."""
+    """Weighted means of rows; 0 where all weights are 0."""
     whole = weights.sum()
     return np.asarray(scores @ weights / whole if whole > 0 else np.zeros(len(scores)))
 
@@ -188,7 +190,7 @@ def _best_first(expected: Floats) -> Indices:
 def _completed(
     scores: Floats, seen: NDArray[np.bool_], draw: np.random.Generator, rank: int, regularisation: float
 ) -> Floats:
-    """The product of factors [N, rank] that comes close to what was seen, with a penalty on their squares.
+    """The product of factors [N, rank] that approximates the entries seen, with a penalty on their squares.
 
     The start is that of mbrs: uniform in [0, 1), divided by sqrt(N rank).
     """

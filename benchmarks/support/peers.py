@@ -15,10 +15,10 @@ PEERS = {"pear-mt": ("pear-mt",), "mbrs": ("mbrs", "setuptools")}  # what to ins
 
 
 def version(name: str) -> str:
-    """Of a peer, as pinned."""
+    """The pinned version of a peer."""
     lines = (ROOT / "constraints" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-    (found,) = (line.partition("==")[2] for line in lines if line.startswith(f"{name}=="))
-    return found
+    (pinned,) = (line.partition("==")[2] for line in lines if line.startswith(f"{name}=="))
+    return pinned
 
 
 def environment(name: str) -> Path:
@@ -36,14 +36,14 @@ def environment(name: str) -> Path:
 
 
 def ask_pear_mt(checkpoint: Path, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Have pear-mt 1.1.1 do some jobs with a checkpoint in the released layout, on one thread."""
+    """Run jobs of pear-mt 1.1.1 with a checkpoint in the released layout, on one thread."""
     python = environment("pear-mt")
     request = {"checkpoint": str(checkpoint / "checkpoints" / "model.ckpt"), "jobs": jobs}
     return _ask(python, "peer_pear_mt.py", request)
 
 
 def ask_mbrs(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Have mbrs 0.1.8 decode the lists of some jobs (see peer_mbrs.py), on one thread."""
+    """Decode the lists of some jobs (see peer_mbrs.py) with mbrs 0.1.8, on one thread."""
     python = environment("mbrs")
     return _ask(python, "peer_mbrs.py", {"jobs": jobs})
 
@@ -66,7 +66,7 @@ def _ask(python: Path, script: str, request: dict[str, Any]) -> list[dict[str, A
 
 
 def ask_worker(module: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Have a benchmark's own `--worker` do something in a process of its own, on one thread; the last line answers."""
+    """Run `--worker` of a benchmark in a process of its own, on one thread; its last line of output is the answer."""
     result = subprocess.run(
         [sys.executable, "-m", module, "--worker"],
         input=json.dumps(request),

@@ -1,4 +1,4 @@
-"""Strategies replayed on complete matrices: every question is answered from the matrix, and the choice judged by it.
+"""Strategies replayed on complete matrices: every request is answered from the matrix, and the choice judged by it.
 
 `structured` makes matrices with a known interaction ratio rho and order bias tau. The truth of an antisymmetric
 utility is the antisymmetric part of its matrix, (V - V^T) / 2, as strategy `both` has it.
@@ -23,7 +23,7 @@ def structured(seed: int, size: int = 100, rho: float = 0.5, tau: float = 0.15) 
     """Differences of normal qualities, an antisymmetric part of its own for each pair (rho), an order bias (tau).
 
     rho and tau are root mean squares over that of the differences. Half of the order bias, in variance, is the same for
-    all pairs, the other half a matter of the pair.
+    all pairs, the other half differs from pair to pair.
     """
     draw = np.random.default_rng(seed)
     quality = draw.normal(size=size)
@@ -63,7 +63,7 @@ def segment_of(
 
 
 def replay(values: NDArray[np.floating], strategy: Strategy, segment: Segment) -> Played:
-    """Hold the conversation with a matrix."""
+    """Run the conversation of a strategy on a matrix."""
     conversation = strategy.converse(segment)
     asked = next(conversation)
     passes = rounds = 0
@@ -91,5 +91,5 @@ def truth(values: NDArray[np.floating], relation: Relation = "antisymmetric", we
 
 
 def regret(exact: Floats, choice: int) -> float:
-    """What a choice loses, as a share of best minus mean."""
+    """The regret of a choice, as a share of best minus mean."""
     return float((exact.max() - exact[choice]) / (exact.max() - exact.mean()))

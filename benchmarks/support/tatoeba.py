@@ -1,9 +1,9 @@
 """Everyday sentences with their references, and candidate lists for them by the bundled translation model, made once.
 
-`parts` says which sources are for what: the bundled PEAR learned from some, and what is measured is measured on others.
+`parts` says which sources are for what: the bundled PEAR learned from some, the benchmarks measure on others.
 
     sources = parts(TATOEBA)["test"][:30]
-    found = list(read(lists(WORK / "test-30.jsonl", sources, Settings(nbest=100))))
+    items = list(read(lists(WORK / "test-30.jsonl", sources, Settings(nbest=100))))
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from candidates.lists import CandidateList
 from candidates.training.split import Part, read_pairs
 
 # Of the unseen sources, in an order of their own: lists to develop with, lists to learn from; the rest is held out.
-DEVELOPMENT, HONEST, KNOWN = 600, 11_424, 20_928
+DEVELOPMENT, HONEST, LEARNED = 600, 11_424, 20_928
 TRANSLATOR = BUNDLED / "en-de"
 
 
 def parts(data: Path) -> dict[str, list[str]]:
     """The sources of each purpose, fixed by the split and the seed of the shuffle."""
-    unseen, known = (shuffled(data, part) for part in ("unseen", "train"))
+    unseen, learned = (shuffled(data, part) for part in ("unseen", "train"))
     return {
         "development": unseen[:DEVELOPMENT],
         "honest": unseen[DEVELOPMENT : DEVELOPMENT + HONEST],
         "held-out": unseen[DEVELOPMENT + HONEST :],
-        "known": known[:KNOWN],
+        "learned": learned[:LEARNED],
         "test": shuffled(data, "test"),
     }
 
@@ -45,10 +45,10 @@ def shuffled(data: Path, part: Part) -> list[str]:
 
 def references(data: Path, part: Part) -> dict[str, list[str]]:
     """All translations of each source of a part."""
-    found: dict[str, list[str]] = {}
+    translations: dict[str, list[str]] = {}
     for source, target in read_pairs(data, part):
-        found.setdefault(source, []).append(target)
-    return found
+        translations.setdefault(source, []).append(target)
+    return translations
 
 
 def lists(file: Path, sources: list[str], settings: Settings) -> str:
@@ -59,14 +59,14 @@ def lists(file: Path, sources: list[str], settings: Settings) -> str:
             for item in generator.generate(sources):
                 if not isinstance(item, CandidateList):
                     raise item.error
-                found = zip(item.texts, item.logprobs or [0.0] * len(item), strict=True)
-                yield {"source": item.source, "candidates": [{"text": t, "logprob": p} for t, p in found]}
+                candidates = zip(item.texts, item.logprobs or [0.0] * len(item), strict=True)
+                yield {"source": item.source, "candidates": [{"text": t, "logprob": p} for t, p in candidates]}
 
     return once(file, made)
 
 
 def once(file: Path, make: Callable[[], Iterator[dict[str, Any]]]) -> str:
-    """Write rows to a file unless it is there; it appears whole or not at all."""
+    """Write rows to a file unless it exists; it appears whole or not at all."""
     if not file.exists():
         with atomic_output(file) as stream:
             for row in make():

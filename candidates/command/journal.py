@@ -67,8 +67,7 @@ class Journal:
         interrupted = self._progress_path.exists() and keep_on_error
         if interrupted and not resume and not force:
             raise UsageError(
-                f"an interrupted run left {self._progress_path}; give --resume to go on with it, or --force to start "
-                "anew"
+                f"an interrupted run left {self._progress_path}; give --resume to continue it, or --force to start anew"
             )
         if not (interrupted and resume):
             for path in files:

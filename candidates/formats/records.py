@@ -1,7 +1,7 @@
 """What the formats share: the record that a reader yields, and how cells and sources are read and written.
 
 A reader yields a `CandidateList` or, for a segment that cannot be used, a `BadRecord`, so that a caller can stop at
-it or go on behind it. A file whose structure does not fit (line counts, header, order of ids) raises at once.
+it or skip it. A file whose structure does not fit (line counts, header, order of ids) raises at once.
 """
 
 from __future__ import annotations

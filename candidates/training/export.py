@@ -1,4 +1,4 @@
-"""Writes a trained `network.Translator` as a CTranslate2 model folder, without a detour through another format."""
+"""Writes a trained `network.Translator` as a CTranslate2 model folder, without another format in between."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def write_translator(model: Translator, sentencepiece_file: Path, folder: Path, 
 
 
 def _array(tensor: torch.Tensor) -> Any:
-    """A copy: CTranslate2 quantizes in place, and the model must not notice."""
+    """A copy: CTranslate2 quantizes in place, and the weights of the model must not change."""
     return tensor.detach().float().cpu().numpy().copy()
 
 

@@ -2,8 +2,8 @@
 
 The learning rate rises, stays, and falls linearly to zero over the last steps; label smoothing and the sampling of
 segmentations end where the fall begins, so that the final probabilities are those of the data. A checkpoint holds
-everything (weights, optimizers, random state, place in the data): a run that was killed continues as if it had not
-been.
+everything (weights, optimizers, random state, place in the data): a run that was killed continues as if nothing had
+happened.
 
     recipe = Recipe(steps=12000)
     train(recipe, read_pairs(file, "train"), read_pairs(file, "dev"), Path("work"))
@@ -71,7 +71,7 @@ class Recipe:
 def train(
     recipe: Recipe, pairs: Iterable[tuple[str, str]], dev: Iterable[tuple[str, str]], work: Path, *, every: int = 100
 ) -> Translator:
-    """Train, or go on training, in the folder `work` (tokenizer, checkpoint, log); returns the final model."""
+    """Train, or continue to train, in the folder `work` (tokenizer, checkpoint, log); returns the final model."""
     work.mkdir(parents=True, exist_ok=True)
     texts = list(pairs)
     if not texts:
@@ -174,7 +174,7 @@ class _Run:
             self.epoch, self.place = self.epoch + 1, 0
 
     def learn(self, source: torch.Tensor, target: torch.Tensor) -> tuple[float, int]:
-        """One step; its loss a token and its number of tokens."""
+        """One step; returns its loss per token and its number of tokens."""
         self.model.train()
         smoothing = 0.0 if self.recipe.cooling(self.step) else self.recipe.smoothing
         loss, count = self._loss(source, target, smoothing)
@@ -190,7 +190,7 @@ class _Run:
 
     @torch.no_grad()
     def loss_on(self, dev: list[tuple[torch.Tensor, torch.Tensor]]) -> float:
-        """Mean negative log-probability of a target token."""
+        """Mean negative log-probability per target token."""
         self.model.eval()
         results = [self._loss(source, target, 0.0) for source, target in dev]
         total: float = sum(loss.item() * count for loss, count in results)
@@ -226,12 +226,12 @@ class _Run:
         torch.set_rng_state(state["random"])
 
     def _check_recipe(self, before: Recipe, step: int) -> None:
-        """A run goes on with its recipe; only where it ends may be changed, while the end does not show yet."""
+        """Raise UsageError if the recipe changed; the number of steps may change until the learning rate falls."""
         early = not before.cooling(step) and not self.recipe.cooling(step)
         after = replace(before, steps=self.recipe.steps, cool_down=self.recipe.cool_down) if early else before
         if after != self.recipe:
             raise UsageError(
-                f"{self.checkpoint} comes from another recipe: {before}; go on with that, or train in another folder"
+                f"{self.checkpoint} comes from another recipe: {before}; continue with it, or train in another folder"
             )
 
 
@@ -242,8 +242,8 @@ def _tokenizer(recipe: Recipe, texts: list[tuple[str, str]], file: Path) -> Any:
 
 
 def learn_pieces(texts: Iterable[str], vocabulary: int, file: Path) -> None:
-    """Learn a unigram vocabulary of at most so many pieces, with bytes for signs that are not in it."""
-    model = io.BytesIO()  # a name to write to would stay in the model, folder and all
+    """Learn a unigram vocabulary of at most `vocabulary` pieces, with bytes for characters that are not in it."""
+    model = io.BytesIO()  # with a file name as target, its folder would be stored in the model
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),
         model_writer=model,
@@ -273,7 +273,7 @@ class _Corpus:
         self.best = list(_encoded(tokenizer.encode, texts, recipe.longest))
 
     def of_epoch(self, epoch: int, first_step: int) -> list[Pair]:
-        """The same for the same epoch, so that a run can go on in the middle of it."""
+        """The same for the same epoch, so that a run can continue in the middle of it."""
         if not self._recipe.sampling or self._recipe.cooling(first_step):
             return self.best
         sample = partial(self._tokenizer.encode, enable_sampling=True, nbest_size=-1, alpha=self._recipe.sampling)

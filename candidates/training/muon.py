@@ -15,7 +15,7 @@ _QUINTIC = (3.4445, -4.7750, 2.0315)
 
 
 class Muon(torch.optim.Optimizer):
-    """For two-dimensional weights; `lr` is on AdamW's scale, since updates get AdamW's usual size of 0.2 a number."""
+    """For two-dimensional weights; `lr` is on AdamW's scale, since updates get AdamW's usual size of 0.2 per weight."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """Which sentence pairs a model may learn from, decided by the source sentence alone.
 
-A pair's part follows from a hash of its source, so the answer needs no list and no order, is the same for everyone,
-and does not change when the file grows. Sources that differ only in case, spacing or punctuation share a part, as do
-all translations of one source. The bundled translation model learns from `train` and is chosen on `dev`; `test` is
-for reports; `unseen` is for whoever needs honest output of that model, such as candidate lists to train a metric on.
+A pair's part follows from a hash of its source, so it needs no list and no order, is the same on every machine, and
+does not change when the file grows. Sources that differ only in case, spacing or punctuation share a part, as do all
+translations of one source. The bundled translation model learns from `train` and is chosen on `dev`; `test` is for
+reports; `unseen` is for output of that model on sources it has not seen, such as candidate lists to train a metric on.
 
     >>> part_of("Tom is here.") == part_of("Tom is here!")
     True

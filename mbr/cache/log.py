@@ -1,8 +1,8 @@
 """Scores that survive a kill, for a run whose decisions all come at its end.
 
 With a budget for all lists together nothing is decided before everything is scored, so no output can be committed on
-the way. But a strategy asks for the same pairs again if it is given the same scores: so every answer is written down
-as it comes, and a resumed run reads the answers off until they end, then goes on with the model.
+the way. But a strategy that receives the same scores requests the same pairs again: so the scores of every request are
+logged, and a resumed run reads them from the log until it ends, then continues with the model.
 
 File: a line of settings, then per request a digest of its pairs (16 bytes), their number (8) and their scores (4 each).
 """
@@ -28,11 +28,11 @@ DIGEST, COUNT = 16, 8
 
 
 class ScoreLog:
-    """The answers so far. Use it with `with`, and `remove` it when the run is complete.
+    """The scores so far. Use it with `with`, and `remove` it when the run is complete.
 
-    With `resume`, answers of a run with the same `settings` (one line) are given again. Answers that an interrupted run
-    has left are not lost without `resume` or `force`, and a file of somebody else's is never touched without `force`.
-    The file appears with the first answer.
+    With `resume`, scores of a run with the same `settings` (one line) are returned again. Scores of an interrupted run
+    are not lost without `resume` or `force`, and a file that is not a log is never touched without `force`. The file
+    appears with the first scores.
     """
 
     def __init__(self, path: Path, settings: str, *, resume: bool = False, force: bool = False) -> None:
@@ -45,13 +45,13 @@ class ScoreLog:
         with disk_errors(path), path.open("rb") as file:
             head = file.readline()
         if not head.startswith(HEAD):
-            raise UsageError(f"{path} is in the way: scores of this run are to be kept there; move it or give --force")
+            raise UsageError(f"{path} is in the way: the scores of this run go there; move it or give --force")
         if not resume:
             raise UsageError(
-                f"{path} holds the scores of an interrupted run; give --resume to go on or --force to forget"
+                f"{path} holds the scores of an interrupted run; give --resume to continue or --force to discard it"
             )
         if head != self._head:
-            raise UsageError(f"{path}: the interrupted run had other settings; give --force to forget it")
+            raise UsageError(f"{path}: the interrupted run had other settings; give --force to discard it")
         self._file = path.open("r+b")
         self._file.seek(len(head))
 
@@ -63,27 +63,27 @@ class ScoreLog:
         return self._file
 
     def score(self, rows: Sequence[Row], compute: Callable[[Sequence[Row]], Any]) -> Scores:
-        """The scores of these pairs: as written down, or computed and written down."""
-        about = _digest(rows) + len(rows).to_bytes(COUNT, "little")
-        size = len(about) + 4 * len(rows)
+        """The scores of these pairs: from the log, or computed and logged."""
+        head = _digest(rows) + len(rows).to_bytes(COUNT, "little")
+        size = len(head) + 4 * len(rows)
         if self._file is not None:
-            begins = self._file.tell()
+            start = self._file.tell()
             record = self._file.read(size)
-            if len(record) == size and record.startswith(about):
-                return np.frombuffer(record, "<f4", offset=len(about)).astype(np.float32)
-            self._file.seek(begins)
+            if len(record) == size and record.startswith(head):
+                return np.frombuffer(record, "<f4", offset=len(head)).astype(np.float32)
+            self._file.seek(start)
             self._file.truncate()  # a record that a kill cut off
         scores = np.asarray(compute(rows), np.float32)
-        if scores.shape == (len(rows),):  # else somebody else will complain
+        if scores.shape == (len(rows),):  # else the caller raises an error
             file = self._opened()
             with disk_errors(self._path):
-                file.write(about + scores.astype("<f4").tobytes())
+                file.write(head + scores.astype("<f4").tobytes())
                 file.flush()
                 os.fsync(file.fileno())
         return scores
 
     def blocks(self, keys: Sequence[Sequence[str]], compute: Callable[[Sequence[int]], list[Scores]]) -> list[Scores]:
-        """Matrices are computed again: utilities that make them are quick."""
+        """Matrices are not logged but computed again: utilities that compute them are fast."""
         return compute(range(len(keys)))
 
     def remove(self) -> None:
@@ -100,7 +100,7 @@ class ScoreLog:
 
 
 def _digest(rows: Sequence[Row]) -> bytes:
-    found = hashlib.blake2b(digest_size=DIGEST)
+    digest = hashlib.blake2b(digest_size=DIGEST)
     for row in rows:
-        found.update("\0".join(row).encode() + b"\n")
-    return found.digest()
+        digest.update("\0".join(row).encode() + b"\n")
+    return digest.digest()

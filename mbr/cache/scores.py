@@ -1,14 +1,14 @@
-"""Scores that are paid for once: what a utility said is kept on disk, with what it cost to say it.
+"""Scores that are computed once: they are kept on disk, with the seconds that each took.
 
-Several settings of one comparison, and several runs, share a `ScoreStore`. Each setting looks at it through a `Ledger`,
-which hands out what is known, has the rest computed, and adds up what everything it was asked for cost when it was
-computed: so a setting costs the same whether it was first to ask or not.
+Several settings of one comparison, and several runs, share a `ScoreStore`. Each setting reads it through a `Ledger`,
+which returns stored scores, has the others computed, and adds up the seconds that all requested scores took when they
+were computed: so a setting costs the same whether or not another requested its scores before.
 
     with ScoreStore(path) as store:
         decoder = open_decoder(recipe, memory_of=lambda part: Ledger(store, part))
 
-Kept are, of each utility (name, settings, version, kind of device) and source: the texts, and for pairs of them score
-and seconds; matrices of utilities that compute all pairs at once are kept whole.
+For each utility (name, settings, version, kind of device) and source, the file holds the texts, and score and seconds
+of pairs of them; matrices of utilities that compute all pairs at once are stored whole.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ Row = tuple[str, ...]  # (source, hypothesis, pseudo-reference) or (source, cand
 Floats = NDArray[np.float32]
 
 SECONDS_BETWEEN_COMMITS = 10.0
-SCORES_AT_ONCE = 2**24  # held in memory before those of sources that are not asked for are let go
+SCORES_AT_ONCE = 2**24  # held in memory; beyond it, scores of sources that are not requested are dropped
 MOST_TEXTS = 2**31  # of a source
 
 
 class Memory(Protocol):
-    """What stands between a decoder and its utility: asked for scores, it knows them or has them computed."""
+    """Stands between a decoder and its utility: returns stored scores, and has the others computed."""
 
     def score(self, rows: Sequence[Row], compute: Callable[[Sequence[Row]], Any]) -> Floats:
-        """Scores [rows] of pairs or of candidates; `compute` gives those of some of the rows."""
+        """Scores [rows] of pairs or of candidates; `compute` returns those of some of the rows."""
 
     def blocks(self, keys: Sequence[Sequence[str]], compute: Callable[[Sequence[int]], list[Floats]]) -> list[Floats]:
-        """Arrays by what they depend on, texts first; `compute` gives those of some places."""
+        """Arrays by what they depend on, texts first; `compute` returns those of some positions."""
 
 
 class ScoreStore(Store):
@@ -58,16 +58,16 @@ class ScoreStore(Store):
     tables = ("CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",)
 
     def get(self, key: bytes) -> bytes | None:
-        found: list[bytes] = []
+        values: list[bytes] = []
 
         def read(connection: sqlite3.Connection) -> None:
-            found.extend(value for (value,) in connection.execute("SELECT value FROM scores WHERE key = ?", [key]))
+            values.extend(value for (value,) in connection.execute("SELECT value FROM scores WHERE key = ?", [key]))
 
         self._do(read)
-        return found[0] if found else None
+        return values[0] if values else None
 
     def put(self, entries: Mapping[bytes, bytes]) -> None:
-        """Keep these for good: they are committed when this returns."""
+        """Store these; they are committed when this returns."""
 
         def write(connection: sqlite3.Connection) -> None:
             with connection:
@@ -77,14 +77,15 @@ class ScoreStore(Store):
             self._do(write, writes=True)
 
     def merge(self, entries: Mapping[bytes, Callable[[bytes | None], bytes]]) -> None:
-        """The same for what depends on what is there: each entry is told that and says what to keep."""
+        """The same for entries that depend on the stored ones: each function maps the stored value to the new one."""
 
         def write(connection: sqlite3.Connection) -> None:
-            connection.execute("BEGIN IMMEDIATE")  # nobody else writes between reading and writing
+            connection.execute("BEGIN IMMEDIATE")  # no other process writes between reading and writing
             with connection:
                 for key, change in entries.items():
-                    found = connection.execute("SELECT value FROM scores WHERE key = ?", [key]).fetchone()
-                    connection.execute("INSERT OR REPLACE INTO scores VALUES (?, ?)", [key, change(found and found[0])])
+                    stored = connection.execute("SELECT value FROM scores WHERE key = ?", [key]).fetchone()
+                    value = change(stored and stored[0])
+                    connection.execute("INSERT OR REPLACE INTO scores VALUES (?, ?)", [key, value])
 
         if entries:
             self._do(write, writes=True)
@@ -92,9 +93,9 @@ class ScoreStore(Store):
 
 @dataclass
 class Spent:
-    """What a setting cost: `seconds` in the utility for all that was asked, as it was computed then or now.
+    """The cost of a setting: `seconds` of the utility for all requested scores, computed in this run or an earlier one.
 
-    `aside`: CPU seconds of this run that are counted there already, or that went into keeping scores.
+    `aside`: CPU seconds of this run that are part of `seconds` already, or that went into storing scores.
     """
 
     seconds: float = 0.0
@@ -124,7 +125,7 @@ class Ledger:
         places: dict[str, list[int]] = {}
         for place, row in enumerate(rows):
             places.setdefault(row[0], []).append(place)
-        self._let_go(places.keys())
+        self._drop_others(places.keys())
         values, seconds = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
         codes = {source: self._table(source).codes_of([rows[k] for k in some]) for source, some in places.items()}
         for source, some in places.items():
@@ -135,10 +136,10 @@ class Ledger:
             fresh: Floats
             fresh, spent = self._timed(lambda: np.asarray(compute(asked), np.float32))
             if fresh.shape != (len(asked),):
-                return fresh  # whoever asked will complain
+                return fresh  # the caller raises the error
             shares = _shares(spent, [sum(map(len, row)) for row in asked])
-            known = {row: number for number, row in enumerate(asked)}
-            numbers = [known[rows[place]] for place in missing]
+            number_of = {row: number for number, row in enumerate(asked)}
+            numbers = [number_of[rows[place]] for place in missing]
             values[missing], seconds[missing] = fresh[numbers], shares[numbers]
             for source, some in places.items():
                 self._table(source).add(codes[source], values[some], seconds[some])
@@ -149,8 +150,8 @@ class Ledger:
 
     def _blocks(self, keys: Sequence[Sequence[str]], compute: Callable[[Sequence[int]], list[Floats]]) -> list[Floats]:
         digests = [key_of(self._identity, ("block", *key)) for key in keys]
-        known = {place: _unpack(raw) for place, key in enumerate(digests) if (raw := self._store.get(key)) is not None}
-        missing = [place for place in range(len(keys)) if place not in known]
+        blocks = {place: _unpack(raw) for place, key in enumerate(digests) if (raw := self._store.get(key)) is not None}
+        missing = [place for place in range(len(keys)) if place not in blocks]
         if missing:
             arrays, spent = self._timed(lambda: [np.asarray(array, np.float32) for array in compute(missing)])
             shares = _shares(spent, [sum(map(len, keys[place])) for place in missing])
@@ -158,14 +159,14 @@ class Ledger:
                 place: {"values": array, "seconds": np.array(share)}
                 for place, array, share in zip(missing, arrays, shares, strict=True)
             }
-            whole = {digests[place]: _pack(one) for place, one in fresh.items() if np.isfinite(one["values"]).all()}
-            self._store.put(whole)
-            known |= fresh
-        self.spent.seconds += float(sum(known[place]["seconds"] for place in range(len(keys))))
-        return [known[place]["values"] for place in range(len(keys))]
+            finite = {place: block for place, block in fresh.items() if np.isfinite(block["values"]).all()}
+            self._store.put({digests[place]: _pack(block) for place, block in finite.items()})
+            blocks |= fresh
+        self.spent.seconds += float(sum(blocks[place]["seconds"] for place in range(len(keys))))
+        return [blocks[place]["values"] for place in range(len(keys))]
 
     def commit(self) -> None:
-        """Keep what was computed since the last time, beside what others have kept of the same sources."""
+        """Store what was computed since the last commit, merged with what other processes stored of these sources."""
         changed = {name: table for name, table in self._tables.items() if table.changed}
         self._store.merge({key_of(self._identity, ("pairs", name)): table.merged for name, table in changed.items()})
         for table in changed.values():
@@ -189,16 +190,16 @@ class Ledger:
 
     def _timed(self, work: Callable[[], Any]) -> tuple[Any, float]:
         began = self._clock()
-        found = work()
-        return found, self._clock() - began
+        result = work()
+        return result, self._clock() - began
 
     def _table(self, source: str) -> _Table:
         if source not in self._tables:
             self._tables[source] = _Table.unpack(self._store.get(key_of(self._identity, ("pairs", source))))
         return self._tables[source]
 
-    def _let_go(self, wanted: Collection[str]) -> None:
-        """Keep memory in bounds: tables of sources that are not asked for now can be read again."""
+    def _drop_others(self, wanted: Collection[str]) -> None:
+        """Bound the memory: tables of sources that are not requested now are dropped; they can be read again."""
         if sum(len(table.codes) for table in self._tables.values()) > SCORES_AT_ONCE:
             self.commit()
             self._tables = {source: table for source, table in self._tables.items() if source in wanted}
@@ -228,7 +229,7 @@ class _Table:
         return values, seconds
 
     def add(self, codes: NDArray[np.int64], values: Floats, seconds: Floats) -> None:
-        """What is not there yet; what is no number is not kept."""
+        """Add scores that are not in the table yet; those that are not finite are left out."""
         good = np.isfinite(values)
         together = np.concatenate([self.codes, codes[good]])
         self.codes, first = np.unique(together, return_index=True)
@@ -237,7 +238,7 @@ class _Table:
         self._seconds = np.concatenate([self._seconds, seconds[good]])[first]
 
     def merged(self, raw: bytes | None) -> bytes:
-        """These scores and those kept, as bytes."""
+        """These scores and the stored ones, as bytes."""
         if raw is not None:
             other = _Table.unpack(raw)
             texts = list(other._places)
@@ -254,9 +255,9 @@ class _Table:
     def unpack(cls, raw: bytes | None) -> _Table:
         if raw is None:
             return cls()
-        found = _unpack(raw)
-        table = cls(json.loads(found["texts"].tobytes()))
-        table.codes, table._values, table._seconds = found["codes"], found["values"], found["seconds"]
+        arrays = _unpack(raw)
+        table = cls(json.loads(arrays["texts"].tobytes()))
+        table.codes, table._values, table._seconds = arrays["codes"], arrays["values"], arrays["seconds"]
         return table
 
     def _place(self, text: str) -> int:
@@ -264,19 +265,19 @@ class _Table:
 
 
 def _identity(part: Utility | Term) -> str:
-    """All that may change a score or what it costs: settings, version, the kind of device; of a plug-in, its code."""
+    """Everything that may change a score or its cost: settings, version, kind of device; for a plug-in, its code."""
     settings = {**part.settings(), "version": __version__, "device": "gpu" if part.on_gpu else "cpu"}
-    kind = type(getattr(part, "utility", part))  # of a utility as a term, its own
+    kind = type(getattr(part, "utility", part))  # for a term made of a utility, the utility's class
     if not kind.__module__.startswith("mbr."):
         try:
             settings["code"] = key_of("code", [Path(inspect.getfile(kind)).read_text(encoding="utf-8")]).hex()
-        except (OSError, TypeError, ValueError):  # typed at a prompt: its settings are all there is
+        except (OSError, TypeError, ValueError):  # defined at a prompt: there is no file to read
             settings["code"] = kind.__qualname__
     return "|".join([part.name, *(f"{key}:{value}" for key, value in settings.items())])
 
 
 def _shares(seconds: float, sizes: Sequence[int]) -> NDArray[np.float64]:
-    """Seconds of a call on its items, by the length of their texts."""
+    """Seconds of a call divided among its items, by the length of their texts."""
     weights = np.array(sizes, np.float64) + 1
     return np.asarray(seconds * weights / weights.sum())
 
@@ -288,5 +289,5 @@ def _pack(arrays: dict[str, Any]) -> bytes:
 
 
 def _unpack(raw: bytes) -> dict[str, NDArray[Any]]:
-    with np.load(io.BytesIO(zlib.decompress(raw)), allow_pickle=False) as found:
-        return dict(found)
+    with np.load(io.BytesIO(zlib.decompress(raw)), allow_pickle=False) as arrays:
+        return dict(arrays)

@@ -1,7 +1,7 @@
-"""What a utility is and what it can do.
+"""The interface of utilities.
 
-A utility says how good a hypothesis is when another candidate is taken for the reference. Three shapes cover all of
-them: a `PairUtility` scores (source, hypothesis, pseudo-reference) triples one by one, each a pass of a model; a
+A utility measures how good a hypothesis is when another candidate is taken as the reference. There are three kinds: a
+`PairUtility` scores (source, hypothesis, pseudo-reference) triples one by one, each a pass of a model; a
 `MatrixUtility` computes all pairs of a list at once from statistics or embeddings of the single texts; a
 `QualityUtility` needs no reference and rates each candidate by itself. Subclass one of them, give it a name, and
 register it (docs/utilities.md) or pass the object itself to `mbr.decode`.
@@ -29,16 +29,16 @@ Triple = tuple[str, str, str]
 
 
 class Utility(Closing, ABC):
-    """What every utility tells about itself. Options of the constructor are its options on the command line."""
+    """What all utilities share. Options of the constructor are its options on the command line."""
 
     name: str
     summary: ClassVar[str] = ""
     needs: ClassVar[str] = "nothing"
     relation: ClassVar[Relation] = "none"
     default_strategy: ClassVar[str] = "full"
-    # A judge of the same family flatters what this utility chose.
+    # A judge of the same family overrates what this utility chose.
     family: ClassVar[str] = "other"
-    # What it can do, in the words of the literature: lexical, embedding, referenceless.
+    # Words of the literature for it: lexical, embedding, referenceless.
     traits: ClassVar[tuple[str, ...]] = ()
 
     # Passes that are scored together before decisions are made and committed: enough to fill batches, no more.
@@ -47,20 +47,20 @@ class Utility(Closing, ABC):
     progress: bool = False
 
     def settings(self) -> dict[str, object]:
-        """What of this utility may change a decision, for the signature."""
+        """Everything about this utility that may change a decision, for the signature."""
         return {}
 
     def notes(self) -> list[str]:
-        """What a user should hear when it is loaded."""
+        """Notes for the user once it is loaded."""
         return []
 
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
-        """Whether some of this list is longer than the utility can take in."""
+        """Whether texts of this list are longer than the utility's input, and so are cut off."""
         return False
 
     @property
     def on_gpu(self) -> bool:
-        """Whether another device than the processor computes, so that its clock says nothing of the cost."""
+        """Whether a device other than the CPU computes, so that CPU time is not its cost."""
         return False
 
     @classmethod
@@ -84,7 +84,7 @@ class PairUtility(Utility):
         """Utilities [triples] of (source, hypothesis, pseudo-reference)."""
 
     def cost(self, triples: Sequence[Triple]) -> dict[str, Any]:
-        """What scoring these would take, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
+        """The cost of scoring these, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
         return {}
 
 
@@ -96,19 +96,19 @@ class MatrixUtility(Utility):
         """Utilities [hypotheses, references]."""
 
     def prepare(self, lists: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Told of the (source, candidates) whose matrices are asked for next, so that work on them can be pooled."""
+        """Receives the (source, candidates) whose matrices are requested next, so that work on them can be pooled."""
 
     def aggregate(
         self, source: str, texts: Sequence[str], weights: NDArray[np.float64], own_weights: NDArray[np.float64]
     ) -> NDArray[np.float32]:
         """Scores [texts] against one pseudo-reference, the weighted mean of all: an approximation in linear time.
 
-        `weights` [texts] are those of the pseudo-references, `own_weights` what a text counts in its own.
+        `weights` [texts] are those of the pseudo-references, `own_weights` [texts] those of each text in its own mean.
         """
         raise UsageError(f"utility {self.name!r} cannot aggregate its pseudo-references")
 
     def cost(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-        """What this matrix would take, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
+        """The cost of this matrix, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
         return {}
 
 
@@ -123,5 +123,5 @@ class QualityUtility(Utility):
         """Qualities [rows] of (source, candidate)."""
 
     def cost(self, rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """What scoring these would take, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
+        """The cost of scoring these, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
         return {}

@@ -43,8 +43,8 @@ class Bleu(MatrixUtility):
         self._tokenize = tokenize
         try:
             self._tokenizer = BLEU(tokenize=tokenize).tokenizer
-        except Exception as exc:  # libraries and downloads that some of sacrebleu's tokenizers want
-            cause = " ".join(str(exc).split())  # some come in paragraphs
+        except Exception as exc:  # libraries and downloads that some of sacrebleu's tokenizers need
+            cause = " ".join(str(exc).split())  # some messages have several lines
             raise EnvironmentProblem(f"sacrebleu's tokenizer {tokenize!r} cannot be used here: {cause}") from exc
 
     def settings(self) -> dict[str, object]:
@@ -53,8 +53,9 @@ class Bleu(MatrixUtility):
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         sequences = self._sequences(stacked(hypotheses, references))
         lengths = _lengths(sequences)
-        found, expected = lengths[: len(hypotheses), None], lengths[None, -len(references) :]
-        return bleu_score(match_statistics(sequences, len(hypotheses), ORDER), found, expected)
+        hypothesis_lengths, reference_lengths = lengths[: len(hypotheses), None], lengths[None, -len(references) :]
+        statistics = match_statistics(sequences, len(hypotheses), ORDER)
+        return bleu_score(statistics, hypothesis_lengths, reference_lengths)
 
     def aggregate(
         self,
@@ -66,8 +67,8 @@ class Bleu(MatrixUtility):
         """The score [texts] of each text against the weighted mean of all, itself with its own weight."""
         sequences = self._sequences(texts)
         lengths = _lengths(sequences)
-        expected = LeftOutMean(weights, own_weights)(lengths)
-        return bleu_score(mean_statistics(sequences, weights, own_weights, ORDER), lengths, expected)
+        mean_lengths = LeftOutMean(weights, own_weights)(lengths)
+        return bleu_score(mean_statistics(sequences, weights, own_weights, ORDER), lengths, mean_lengths)
 
     def _sequences(self, texts: Sequence[str]) -> list[Ints]:
         return word_ids(tokenised(texts, self._tokenizer))
@@ -78,9 +79,9 @@ def _lengths(sequences: Sequence[Ints]) -> NDArray[np.float64]:
 
 
 def bleu_score(
-    orders: Iterable[Statistics], found: NDArray[np.float64], expected: NDArray[np.float64]
+    orders: Iterable[Statistics], hypothesis_lengths: NDArray[np.float64], reference_lengths: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """BLEU of hypotheses of length `found` and pseudo-references of length `expected`.
+    """BLEU from the matching n-grams of each order and the lengths of hypotheses and pseudo-references.
 
     The k-th order without a match counts as 2**-k matches. Matches with mean counts are fractions: less than that
     counts as none, so that a rare match is never worse than no match.
@@ -94,6 +95,7 @@ def bleu_score(
         numerator = np.where(missed, 0.5**halvings, matches)
         # An order longer than the hypothesis has no n-grams and does not count.
         logs = logs + np.where(total > 0, np.log(np.where(total > 0, numerator, 1) / np.maximum(total, 1)), 0)
-    brevity = np.where(found < expected, 1 - expected / np.maximum(found, 1), 0)
-    score = np.where(any_match, 100 * np.exp(brevity + logs / np.clip(found, 1, ORDER)), 0)
+    ratios = reference_lengths / np.maximum(hypothesis_lengths, 1)
+    brevity = np.where(hypothesis_lengths < reference_lengths, 1 - ratios, 0)
+    score = np.where(any_match, 100 * np.exp(brevity + logs / np.clip(hypothesis_lengths, 1, ORDER)), 0)
     return score.astype(np.float32)

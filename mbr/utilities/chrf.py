@@ -48,7 +48,7 @@ class ChrF(MatrixUtility):
         return f_score(chain(*(mean_statistics(ids, weights, own_weights, order) for ids, order in kinds)))
 
     def _sequences(self, texts: Sequence[str]) -> list[tuple[list[Ints], int]]:
-        """What n-grams are made of, and up to which order: characters, and words if they count."""
+        """Sequences to count n-grams of, with their highest order: characters, and words for chrF++."""
         kinds = [(character_ids(texts), ORDER)]
         if self.word_order:
             kinds.append((word_ids([split_words(text) for text in texts]), self.word_order))
@@ -79,11 +79,11 @@ def split_words(text: str) -> list[str]:
 def f_score(orders: Iterable[Statistics]) -> NDArray[np.float32]:
     """F-score of the mean precision and the mean recall over the orders of which both texts have n-grams."""
     precision, recall, effective = np.zeros((3, 1))
-    for matches, found, expected in orders:
-        both = (found > 0) & (expected > 0)
+    for matches, in_hypothesis, in_reference in orders:
+        both = (in_hypothesis > 0) & (in_reference > 0)
         effective = effective + both
-        precision = precision + np.where(both, matches / np.where(found > 0, found, 1), 0)
-        recall = recall + np.where(both, matches / np.where(expected > 0, expected, 1), 0)
+        precision = precision + np.where(both, matches / np.where(in_hypothesis > 0, in_hypothesis, 1), 0)
+        recall = recall + np.where(both, matches / np.where(in_reference > 0, in_reference, 1), 0)
     precision = precision / np.maximum(effective, 1)
     recall = recall / np.maximum(effective, 1)
     weighted = BETA**2 * precision + recall

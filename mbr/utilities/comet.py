@@ -1,4 +1,4 @@
-"""COMET-MBR: each distinct text is encoded once, then the estimator goes over all pairs (`mbr.metrics.comet`)."""
+"""COMET-MBR: each distinct text is encoded once, then the estimator scores all pairs (`mbr.metrics.comet`)."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Comet(MatrixUtility):
         return self.metric.notes()
 
     def prepare(self, lists: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Encode the texts of several lists together, in full batches; those of earlier lists are forgotten."""
+        """Encode the texts of several lists together, in full batches; vectors of earlier lists are dropped."""
         texts = dict.fromkeys(text for source, candidates in lists for text in (source, *candidates))
-        known = {text: vector for text, vector in self._vectors.items() if text in texts}
-        fresh = [text for text in texts if text not in known]
-        self._vectors = known | dict(zip(fresh, self.metric.embed(fresh, progress=self.progress), strict=True))
+        kept = {text: vector for text, vector in self._vectors.items() if text in texts}
+        fresh = [text for text in texts if text not in kept]
+        self._vectors = kept | dict(zip(fresh, self.metric.embed(fresh, progress=self.progress), strict=True))
 
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
-        self._see_to(source, hypotheses, references)
+        self._encode_missing(source, hypotheses, references)
         others = None if references is hypotheses else self._stack(references)
         return self.metric.all_pairs(self._vectors[source], self._stack(hypotheses), others)
 
@@ -54,7 +54,7 @@ class Comet(MatrixUtility):
         self, source: str, texts: Sequence[str], weights: NDArray[np.float64], own_weights: NDArray[np.float64]
     ) -> NDArray[np.float32]:
         """Against the mean vector of the pseudo-references, as DeNero et al. (2009) and Vamvas & Sennrich (2024) do."""
-        self._see_to(source, texts, ())
+        self._encode_missing(source, texts, ())
         vectors = self._stack(texts)
         means = LeftOutMean(weights, own_weights)(vectors.double().cpu().numpy())
         return self.metric.estimate(self._vectors[source].expand_as(vectors), vectors, vectors.new_tensor(means))
@@ -74,7 +74,7 @@ class Comet(MatrixUtility):
         self._vectors.clear()
         self.metric.close()
 
-    def _see_to(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    def _encode_missing(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
         if any(text not in self._vectors for text in (source, *hypotheses, *references)):
             self.prepare([(source, (*hypotheses, *references))])
 

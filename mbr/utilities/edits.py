@@ -2,12 +2,12 @@
 
 The table of a pair has a row per hypothesis word and a column per reference word; sacrebleu fills it inside a beam
 around the diagonal. `BitRows` holds a row in the bits of integers, one bit for each step between neighbours (Myers
-1999, Hyyrö 2003), so that a handful of operations fills the same row of thousands of tables: O(n * m / 64) a pair. It
-knows no beam, and is right where its paths do not leave it (`inside_beam`, `path_inside_beam`). `BeamRows` keeps to
-the beam to the letter, pair by pair, and is right everywhere.
+1999, Hyyrö 2003), so that a handful of operations fills the same row of thousands of tables: O(n * m / 64) per pair. It
+has no beam, and is right where its paths do not leave sacrebleu's (`inside_beam`, `path_inside_beam`). `BeamRows`
+follows the beam exactly, pair by pair, and is right everywhere.
 
-Both answer what a shift search asks: distances, alignments, and distances after two neighbouring spans of the
-hypothesis have changed places.
+Both compute what a shift search needs: distances, alignments, and distances after two neighbouring spans of the
+hypothesis have been swapped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WORD = 64
 
 
 class Alignment(NamedTuple):
-    """How hypotheses are aligned with their references by the cheapest edits; cells beyond a text's end say nothing.
+    """How hypotheses are aligned with their references by the cheapest edits; cells beyond a text's end are undefined.
 
     Of equally cheap edits, the last is to keep or replace a word, else to delete one, else to insert one.
     """
@@ -74,7 +74,7 @@ class Rows(Protocol):
 
 
 def inside_beam(distance: Ints, rows: Ints, columns: Ints) -> Bools:
-    """Whether the beam holds every path with so few edits, so that it changes nothing.
+    """Whether the beam holds every path with this number of edits, so that it changes nothing.
 
     A path with d edits stays within (d + |rows - columns|) / 2 of the diagonals through both corners, and the beam's
     middle runs between these.
@@ -85,7 +85,8 @@ def inside_beam(distance: Ints, rows: Ints, columns: Ints) -> Bools:
 def path_inside_beam(target: Ints, rows: Ints, columns: Ints) -> Bools:
     """Whether the beam holds the path of an alignment made without it; then it is the alignment inside the beam too.
 
-    Cells of the path cost the same inside the beam, and what the beam makes dearer was not chosen before either.
+    Cells of the path cost the same inside the beam, and a path that the beam makes more expensive was not chosen before
+    either.
     """
     column = np.arange(target.shape[1])
     ratio = columns / np.maximum(rows, 1)
@@ -100,7 +101,7 @@ def path_inside_beam(target: Ints, rows: Ints, columns: Ints) -> Bools:
 
 
 def positions(references: Words, vocabulary: int) -> Bits:
-    """Where each word stands in each reference [words + 1, parts, references]: a bit per position, 64 to a part.
+    """Where each word is in each reference [words + 1, parts, references]: a bit per position, 64 to a part.
 
     The row after those of all words is for the -1 that fills up hypotheses: it is nowhere.
     """
@@ -180,7 +181,7 @@ class BitRows:
         result = np.empty(len(swaps.pair), np.int64)
         _, parts, pairs = self._equal.shape
         equal, part = self._equal.ravel(), np.arange(parts)[:, None]
-        # What stands before the first changed word is filled already.
+        # Rows before the first changed word are filled already.
         left = self._rows[swaps.pair] - swaps.first
         order = np.argsort(-left, kind="stable")
         for some in _together(len(order)):
@@ -300,19 +301,19 @@ def _first_row(parts: int, some: slice) -> tuple[Bits, Bits]:
 
 
 def _advance(equal: Bits, vp: Bits, vn: Bits, cells: tuple[Bits, Bits] | None = None) -> None:
-    """Go on to the next row [parts, pairs], in place.
+    """Advance to the next row [parts, pairs], in place.
 
     `cells` takes which cells equal their upper left neighbour and which are one above their upper neighbour.
     """
-    one, top = np.uint64(1), np.uint64(WORD - 1)
-    up: Bits | np.uint64 = one  # the first column grows by one with each row
+    bit, top = np.uint64(1), np.uint64(WORD - 1)
+    up: Bits | np.uint64 = bit  # the first column grows by one with each row
     down: Bits | np.uint64 = np.uint64(0)
     for part, (p, n) in enumerate(zip(vp, vn, strict=True)):
-        found = equal[part] | down
-        same = found & p
+        matches = equal[part] | down
+        same = matches & p
         same += p
         same ^= p
-        same |= found
+        same |= matches
         same |= n
         raised = same | p
         np.invert(raised, out=raised)
@@ -321,9 +322,9 @@ def _advance(equal: Bits, vp: Bits, vn: Bits, cells: tuple[Bits, Bits] | None = 
         if cells:
             cells[0][part], cells[1][part] = same, raised
         next_up, next_down = raised >> top, lowered >> top
-        raised <<= one
+        raised <<= bit
         raised |= up
-        lowered <<= one
+        lowered <<= bit
         lowered |= down
         np.bitwise_and(raised, same, out=n)
         raised |= same
@@ -342,7 +343,7 @@ def _last_cell(vp: Bits, vn: Bits, rows: Ints, columns: Ints) -> Ints:
 
 
 def _ones(values: Bits) -> Ints:
-    """How many bits are set in each."""
+    """The number of bits set in each."""
     # Sums of neighbouring fields of 1, 2 and 4 bits, then of all eight bytes by one product.
     values = values - ((values >> np.uint64(1)) & np.uint64(0x5555555555555555))
     values = (values & np.uint64(0x3333333333333333)) + ((values >> np.uint64(2)) & np.uint64(0x3333333333333333))

@@ -34,9 +34,9 @@ class Embedding(MatrixUtility):
 
     def prepare(self, lists: Sequence[tuple[str, Sequence[str]]]) -> None:
         texts = dict.fromkeys(text for _, candidates in lists for text in candidates)
-        known = {text: vector for text, vector in self._vectors.items() if text in texts}
-        fresh = [text for text in texts if text not in known]
-        self._vectors = known | dict(zip(fresh, self.metric.embed(fresh), strict=True))
+        kept = {text: vector for text, vector in self._vectors.items() if text in texts}
+        fresh = [text for text in texts if text not in kept]
+        self._vectors = kept | dict(zip(fresh, self.metric.embed(fresh), strict=True))
 
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         vectors = self._stack([*hypotheses, *references])

@@ -1,8 +1,8 @@
 """Learned metrics as utilities: other candidates are their references, or they need none.
 
-What compares goes through the same pooled batches pair by pair (BLEURT, MetricX, XCOMET); what rates a candidate by
-itself (CometKiwi, MetricX and XCOMET without reference) reranks, or filters before something dearer. A metric where
-lower is better enters with its sign changed.
+Metrics that compare (BLEURT, MetricX, XCOMET) score pair by pair, in pooled batches. Metrics that rate a candidate by
+itself (CometKiwi, MetricX and XCOMET without reference) rerank, or filter before a more expensive utility. Where lower
+is better, the sign is changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pear.runtime.options import ModelOptions
 
 
 class OfMetric(Utility):
-    """What all utilities that are a metric have in common. Options: `ModelOptions`."""
+    """What all utilities made of a metric share. Options: `ModelOptions`."""
 
     metric_name: ClassVar[str]
 
@@ -44,7 +44,7 @@ class OfMetric(Utility):
 class ComparingMetric(OfMetric, PairUtility):
     """A metric with references that reads hypothesis and reference together, so that each pair is a pass."""
 
-    # A pass of these is dear: decide and commit often.
+    # A pass of these is expensive: decide and commit often.
     window_passes = 4096
 
     def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
@@ -52,8 +52,8 @@ class ComparingMetric(OfMetric, PairUtility):
 
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
         sizes = [self.metric.tokens([(source, text, "")]) for text in texts]
-        one, other = (texts[place] for place in np.argsort(sizes)[-2:])
-        return bool(self.metric.truncated([(source, one, other), (source, other, one)]).any())
+        second, longest = (texts[place] for place in np.argsort(sizes)[-2:])
+        return bool(self.metric.truncated([(source, second, longest), (source, longest, second)]).any())
 
     def cost(self, triples: Sequence[Triple]) -> dict[str, Any]:
         return {"tokens": self.metric.tokens(triples), "memory_bytes": self.metric.memory_bytes()}

@@ -1,4 +1,4 @@
-"""The mean of all pseudo-references, as each text of a list sees it: itself left out, or with a weight of its own."""
+"""The mean of all pseudo-references for each text of a list: the text itself left out, or with its own weight."""
 
 from __future__ import annotations
 

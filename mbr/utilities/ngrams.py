@@ -51,11 +51,11 @@ def stacked(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
 
 
 class Statistics(NamedTuple):
-    """What one order of n-grams says: arrays that broadcast to the shape of the scores."""
+    """Counts of one order of n-grams: arrays that broadcast to the shape of the scores."""
 
     matches: NDArray[np.floating[Any]]
-    found: Floats  # n-grams of the hypothesis
-    expected: Floats  # n-grams of the pseudo-reference
+    in_hypothesis: Floats
+    in_reference: Floats
 
 
 def match_statistics(sequences: Sequence[Ints], hypotheses: int, orders: int) -> Iterator[Statistics]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Pear(PairUtility):
     """A PEAR checkpoint on the scoring engine. Options as in `pear.checkpoint` and `pear.engine`.
 
-    Without a model it is the bundled one, which is for everyday English-German sentences and refuses others; with a
-    `revision` or `encoder` it is the released one, of which they speak.
+    Without a model it is the bundled one, which is for everyday English-German sentences and refuses others; a
+    `revision` or an `encoder` without a model is that of the released one.
     """
 
     name = "pear"
@@ -76,10 +76,10 @@ class Pear(PairUtility):
 
 
 def window_of(engine: Engine) -> int:
-    """Some thirty batches of ordinary pairs: full batches, and on a slow machine a commit every few minutes."""
+    """About thirty batches of ordinary pairs: full batches, and on a slow machine a commit every few minutes."""
     return max(engine.batch_tokens // 2, 256)
 
 
 def model_settings(scorer: Scorer) -> dict[str, object]:
-    """What of a loaded model may change a score."""
+    """Everything about a loaded model that may change a score."""
     return {"model": scorer.name, "dtype": scorer.precision, "trunc": scorer.engine.layout.max_tokens}

@@ -15,7 +15,7 @@ from mbr.utilities.edits import Alignment, Bools, Ints, Swaps, Words
 
 LONGEST = 10
 FARTHEST = 50
-# sacrebleu gives up in the round in which it has tried so many shifts, and makes none in it.
+# sacrebleu ends the search in the round in which it has tried this many shifts, and makes none of them.
 MOST_TRIED = 1000
 
 
@@ -49,8 +49,8 @@ class Shifts(NamedTuple):
 def find_shifts(hypotheses: Words, references: Words, alignment: Alignment, tried: Ints) -> tuple[Shifts, Ints]:
     """The shifts to try for pairs of words [pairs, rows] and [pairs, columns], ended by different negatives.
 
-    `tried` [pairs] is how many were tried in rounds before; returned with those of this round. Pairs for which that
-    makes too many have no shifts. Where the reference has a span twice, a shift may come twice, and counts twice.
+    `tried` [pairs] is the number of shifts tried in earlier rounds; it is returned with those of this round. Pairs with
+    too many have no shifts. Where the reference has a span twice, a shift may come twice, and counts twice.
     """
     target, hypothesis_right, reference_right = alignment
     hypotheses, references = hypotheses[:, : hypothesis_right.shape[1]], references[:, : reference_right.shape[1]]

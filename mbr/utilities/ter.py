@@ -1,12 +1,12 @@
 """TER: translation edit rate (Snover et al. 2006), with sacrebleu's definition and defaults.
 
-Words inserted, deleted, replaced and spans shifted, per hundred reference words; upper and lower case are one,
-punctuation counts, words end at white space. Shifts are found greedily: of all that are tried, the one after which
-the edit distance is least is made, until none makes it less. Lower is better there, and utilities are
-higher-is-better: the utility is minus TER, from 0 down without end.
+Words inserted, deleted, replaced and spans shifted, per hundred reference words; case is ignored, punctuation counts,
+words end at white space. Shifts are found greedily: of all that are tried, the one after which the edit distance is
+least is made, until none makes it less. Lower is better for TER, higher for utilities: the utility is minus TER, 0 or
+below.
 
 All pairs of a list go through the rounds of this search together. A pair is done when its edit distance is that of
-the bags of words, which no shift changes; in most lists, most pairs are so before the first round.
+the bags of words, which no shift changes; in most lists, most pairs are done before the first round.
 
     >>> Ter().matrix("", ["the cat sat"], ["The cat sat", "sat the cat"])
     array([[  0.      , -33.333332]], dtype=float32)
@@ -38,7 +38,7 @@ from mbr.utilities.edits import (
 from mbr.utilities.ngrams import match_statistics, stacked, word_ids
 from mbr.utilities.shifts import find_shifts
 
-# Cells of edit-distance tables that are handled at once, with some bytes for each.
+# Cells of edit-distance tables that are filled at once; each takes some bytes.
 BLOCK_CELLS = 2_000_000
 
 
@@ -55,7 +55,7 @@ class Ter(MatrixUtility):
         ours, theirs = sequences[: len(hypotheses)], sequences[-len(references) :]
         edits = edit_counts(ours, theirs)
         columns = np.array([len(words) for words in theirs])
-        # Against an empty reference, any word makes all wrong.
+        # Against an empty reference, any word is an error rate of 1.
         rate = np.where(columns > 0, edits / np.maximum(columns, 1), edits > 0)
         return np.asarray(0 - 100 * rate, np.float32)
 
@@ -112,7 +112,7 @@ class _Block:
         inside = inside_beam(edits, self._rows, self._columns)
         pair = np.flatnonzero(inside & (edits > bound))
         self._search(pair, bound[pair], self._bit_rows, edits)
-        # Where a path might leave the beam, every last one is looked at: no bound.
+        # Where a path might leave the beam, all alignments are checked: no bound ends the search.
         pair = np.flatnonzero(~inside)
         outside = self._search(pair, np.full(len(pair), -1), self._bit_rows, edits)
         pair = np.flatnonzero(outside)
@@ -120,7 +120,7 @@ class _Block:
         return edits
 
     def _search(self, pair: Ints, bound: Ints, fill: Callable[[Ints, Words], Rows], edits: Ints) -> Bools:
-        """Put in the edits of these pairs; of all pairs, those of which an alignment left the beam."""
+        """Write the edits of these pairs into `edits`; returns which pairs had an alignment that left the beam."""
         outside = np.zeros(len(self._rows), np.bool_)
         none = np.zeros(len(pair), np.int64)
         state = _State(pair, self._hypotheses[self._hypothesis[pair]], bound, none, none)
@@ -146,7 +146,7 @@ class _Block:
         return BeamRows(words, self._references[self._reference[pair]], self._rows[pair], self._columns[pair])
 
     def _equal(self, pair: Ints, words: Words) -> Bits:
-        """Where each hypothesis word stands in the reference of its pair [rows, parts, pairs]."""
+        """Where each hypothesis word is in the reference of its pair [rows, parts, pairs]."""
         _, parts, count = self._positions.shape
         cell = (words.T[:, None] * parts + np.arange(parts)[:, None]) * count + self._reference[pair]
         return np.asarray(self._positions.ravel()[cell])

@@ -156,7 +156,7 @@ def _times(metadata: str) -> list[int]:
 
 
 def _partners(ratings: Iterable[_Rating]) -> dict[str, str]:
-    """Who was shown beside whom: two systems whose clicks by one rater in one document alternate.
+    """Systems that were shown side by side: two systems whose clicks by one rater in one document alternate.
 
     The busiest neighbour wins, if that is mutual; a system without one is left out.
     """
@@ -165,9 +165,9 @@ def _partners(ratings: Iterable[_Rating]) -> dict[str, str]:
         clicks.setdefault((rating.document, rating.rater), []).extend((time, rating.system) for time in rating.times)
     votes: dict[str, Counter[str]] = {}
     for events in clicks.values():
-        for (_, one), (_, two) in pairwise(sorted(events)):
-            if one != two:
-                votes.setdefault(one, Counter())[two] += 1
-                votes.setdefault(two, Counter())[one] += 1
+        for (_, first), (_, second) in pairwise(sorted(events)):
+            if first != second:
+                votes.setdefault(first, Counter())[second] += 1
+                votes.setdefault(second, Counter())[first] += 1
     best = {system: max(sorted(counts), key=counts.__getitem__) for system, counts in votes.items()}
     return {system: other for system, other in best.items() if best[other] == system}

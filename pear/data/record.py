@@ -37,9 +37,9 @@ class Judgment:
 
 
 def judgment(where: str, source: object, translation: object, score: object, **rest: Any) -> Judgment:
-    """A checked `Judgment`: texts that UTF-8 can hold, a source that says something, a finite score.
+    """A checked `Judgment`: texts that UTF-8 can hold, a source that is not blank, a finite score.
 
-    `where` names the file and the line in every complaint. An empty translation is legal: systems produce them.
+    `where` names the file and the line in every error. An empty translation is legal: systems produce them.
     """
     check_text(source, f"{where}: source")
     check_text(translation, f"{where}: translation")

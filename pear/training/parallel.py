@@ -11,7 +11,7 @@ Start the same command under torchrun and every process takes a share of each st
 | fsdp | `Sharded` | divided among the processes (FSDP2), for encoders too large for one device |
 
 Both ways average gradients over the processes; the loop multiplies its loss by their number to get the sum.
-Checkpoints hold whole weights, so that a run may go on with another number of processes, or in another mode.
+Checkpoints hold whole weights, so that a run may continue with another number of processes, or in another mode.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class WorkFolder:
             changed.append(f"the data make {steps} steps, not {content['steps']}")
         if changed:
             raise UsageError(
-                f"{self.checkpoint} comes from another run ({'; '.join(changed)}); go on with the same settings and "
+                f"{self.checkpoint} comes from another run ({'; '.join(changed)}); continue with the same settings and "
                 "data, or train in another folder"
             )
 

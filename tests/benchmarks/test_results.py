@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import results
-from benchmarks.results import Found, Quick, clean, main, page, run
+from benchmarks.results import Quick, Result, clean, main, page, run
 from benchmarks.support.headlines import headline, spread
 
 pytestmark = pytest.mark.one_world
@@ -76,7 +76,7 @@ def test_the_others_go_on_and_the_exit_code_tells(
 
 def test_a_long_table_is_folded(root: Path) -> None:
     rows = [("date", "today"), ("machine", "this one")]
-    text = page(rows, [Found(Quick("fine"), datetime.now(UTC), table="row\n" * 50)])
+    text = page(rows, [Result(Quick("fine"), datetime.now(UTC), table="row\n" * 50)])
     assert "| date | today |\n| --- | --- |\n| machine | this one |" in text
     assert "<details><summary>table</summary>\n\n```text\nrow" in text
 

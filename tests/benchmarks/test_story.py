@@ -1,4 +1,4 @@
-"""The benchmarks tell one story: each says what it proves, all are in the table, in the order in which they are run."""
+"""Every benchmark says what it proves, and all are in one table, in the order in which they are run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import benchmarks
 from benchmarks.results import QUICK, proves
 from tests.conftest import ROOT
-from tests.test_architecture import imports, modules
+from tests.support.imports import imports_of, python_files
 
 RUNNABLE = sorted(
     file.stem for file in (ROOT / "benchmarks").glob("*.py") if 'if __name__ == "__main__"' in file.read_text("utf-8")
@@ -47,6 +47,6 @@ def test_everything_is_run_in_the_order_of_the_table() -> None:
 
 
 def test_what_benchmarks_share_imports_no_benchmark() -> None:
-    for file in modules("benchmarks/support"):
-        ours = {name for name in imports(file) if name.startswith("benchmarks.")}
+    for file in python_files(ROOT, "benchmarks/support"):
+        ours = {name for name in imports_of(ROOT, file) if name.startswith("benchmarks.")}
         assert all(name.startswith("benchmarks.support.") for name in ours), file.name

@@ -46,9 +46,7 @@ def test_race_is_the_default_and_tells_how_sure_it_is(
     result = warm(*pear, "--tolerance", "0.05", "--format", "jsonl", "-o", "out.jsonl")
     assert result.returncode == 0, result.stderr
     assert "|strategy:race|tol:0.05|budget:20N|" in result.stderr
-    told = (
-        r"estimated regret \d+\.\d\d %, above 5 % in \d of 4 segments; \d+\.\d contenders left; rho \d+\.\d\d; tau \d"
-    )
+    told = r"expected regret \d+\.\d\d %, above 5 % in \d of 4 segments; \d+\.\d contenders left; rho \d+\.\d\d; tau \d"
     assert re.search(told, result.stderr)
     assert re.search(r"5 segments, \d+ pairs scored \(\d+\.\d per candidate\) in ", result.stderr)
     records = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]

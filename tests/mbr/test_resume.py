@@ -150,7 +150,7 @@ def test_an_interrupted_run_guards_its_progress(interrupted: Path, run: Run) -> 
     words = command(interrupted, "out", "--utility", "chrf")[1:]
     again = run("mbr-decode", *words)
     assert again.returncode == 2
-    assert "--resume to go on with it, or --force to start anew" in again.stderr
+    assert "--resume to continue it, or --force to start anew" in again.stderr
     other = run("mbr-decode", *words, "--resume", "--self", "include")
     assert other.returncode == 2
     assert "the interrupted run had signature" in other.stderr

@@ -79,20 +79,20 @@ class Browser:
         page.wait_for("document.readyState === 'complete'")
         return page
 
-    def call(self, method: str, given: dict[str, Any] | None = None, session: str | None = None) -> dict[str, Any]:
+    def call(self, method: str, params: dict[str, Any] | None = None, session: str | None = None) -> dict[str, Any]:
         self._number += 1
-        message: dict[str, Any] = {"id": self._number, "method": method, "params": given or {}}
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": params or {}}
         if session:
             message["sessionId"] = session
         os.write(self._out, json.dumps(message).encode() + b"\0")
         end = time.monotonic() + SECONDS
         while True:
-            found = self._receive(end)
-            if found.get("id") == self._number:
-                if "error" in found:
-                    raise RuntimeError(f"{method}: {found['error']['message']}")
-                return dict(found["result"])
-            self.events.append(found)
+            answer = self._receive(end)
+            if answer.get("id") == self._number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return dict(answer["result"])
+            self.events.append(answer)
 
     def _receive(self, end: float) -> dict[str, Any]:
         while b"\0" not in self._rest:
@@ -115,21 +115,21 @@ class Browser:
 
 
 class Page:
-    """One page. `errors` is what its console complained of, `requests` the addresses it asked for."""
+    """One page. `errors` are the messages of its console, `requests` the addresses it loaded."""
 
     def __init__(self, browser: Browser, session: str) -> None:
         self._browser = browser
         self._session = session
 
-    def call(self, method: str, given: dict[str, Any] | None = None) -> dict[str, Any]:
-        return self._browser.call(method, given, self._session)
+    def call(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        return self._browser.call(method, params, self._session)
 
     def run(self, script: str) -> Any:
         """The value of an expression."""
-        found = self.call("Runtime.evaluate", {"expression": script, "returnByValue": True, "awaitPromise": True})
-        if "exceptionDetails" in found:
-            raise RuntimeError(found["exceptionDetails"]["exception"].get("description", script))
-        return found["result"].get("value")
+        answer = self.call("Runtime.evaluate", {"expression": script, "returnByValue": True, "awaitPromise": True})
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", script))
+        return answer["result"].get("value")
 
     def wait_for(self, script: str) -> None:
         end = time.monotonic() + SECONDS
@@ -144,7 +144,7 @@ class Page:
         self.call("Input.dispatchKeyEvent", {"type": "keyUp", **about})
 
     def choose(self, id: str, value: object) -> None:
-        """Set a control as a user does, so that the page hears of it."""
+        """Set a control as a user does, so that the page receives the event."""
         self.run(
             f"(() => {{ const c = document.getElementById({json.dumps(id)}); c.value = {json.dumps(str(value))};"
             "c.dispatchEvent(new Event('input', {bubbles: true})); })()"
@@ -154,12 +154,12 @@ class Page:
         """The whole page as a PNG."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        found = self.call("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
-        file.write_bytes(base64.b64decode(found["data"]))
+        answer = self.call("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+        file.write_bytes(base64.b64decode(answer["data"]))
 
     @property
     def errors(self) -> list[Any]:
-        self.run("0")  # whatever was said before this has arrived
+        self.run("0")  # events before this call have arrived once it returns
         names = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
         return [event for event in self._events() if event["method"] in names]
 

@@ -1,4 +1,4 @@
-"""A real chat server in the test's process, which answers what the test's script returns."""
+"""A real chat server in the test's process; its answers are what the test's script returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from candidates.generation import Settings
 
 @dataclass
 class Reply:
-    """An answer; a body that is not bytes is sent as JSON. `close` and `hang` are the two ways to give none."""
+    """An answer; a body that is not bytes is sent as JSON. With `close` or `hang` nothing is sent."""
 
     body: Any = b""
     status: int = 200
@@ -36,13 +36,13 @@ def choice(text: Any, *, logprobs: list[Any] | None = None, finish: str = "stop"
 
 
 def good(source: str, asked: int, body: dict[str, Any]) -> Reply:
-    """As many choices as were asked for; texts follow from the seed, as on a server that honours it."""
+    """As many choices as were requested; texts follow from the seed, as on a server that honours it."""
     texts = [f"{source} {body['seed']} {place}" for place in range(body["n"])]
     return Reply({"choices": [choice(text, logprobs=[-0.5, -0.25]) for text in texts]})
 
 
 class ChatServer(ThreadingHTTPServer):
-    """Answers as `script(source, times this source was asked before, body)` says, and remembers what it was asked."""
+    """Answers with `script(source, earlier requests of this source, body)`, and keeps the requests."""
 
     request_queue_size = 64
 
@@ -70,7 +70,7 @@ class ChatServer(ThreadingHTTPServer):
             return list(generator.generate(sources))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is what some tests are about."""
+        """Silent: some tests close the connection."""
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Who imports whom, read from the source: at the top of a module or inside a function, both count.
+"""Which module imports which, read from the source: at the top of a module or inside a function, both count.
 
 Imports for type checkers only (`if TYPE_CHECKING:`) do not run, and do not count. `from package import name` is an
 import of the module `package.name` where there is one.

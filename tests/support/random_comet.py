@@ -80,7 +80,7 @@ def write_encoder(folder: Path, encoder: str, *, layers: int, hidden: int, heads
         write_bert_tokenizer(folder)
     else:
         write_tokenizer(folder)
-        # What transformers 5 writes about special tokens, transformers 4 cannot read; XLM-R's own file says as little.
+        # What transformers 5 writes about special tokens, transformers 4 cannot read; XLM-R's own file has no more.
         (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}\n')
     tokenizer = AutoTokenizer.from_pretrained(folder)
     config = encoder_config(
@@ -119,7 +119,7 @@ def write_lightning(root: Path, network: Any, settings: dict[str, Any]) -> None:
 
 
 def hyper_parameters(kind: str, layers: int) -> dict[str, Any]:
-    """What the released checkpoints of a class say, but for what `write_random_comet` takes as arguments."""
+    """Hyper-parameters of the released checkpoints of a class, without those that `write_random_comet` takes."""
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is no class of checkpoints that can be drawn here; expected one of {KINDS}")
     common = {
@@ -215,10 +215,10 @@ def centre(network: Any, tokenizer: Any, settings: dict[str, Any], seed: int) ->
         if "sent_layer" not in settings:
             return
         pairs = tokenizer(CORPUS, CORPUS[1:] + CORPUS[:1], padding=True, truncation=True, return_tensors="pt")
-        found = network.encoder.model(
+        output = network.encoder.model(
             input_ids=pairs["input_ids"], attention_mask=pairs["attention_mask"], output_hidden_states=True
         )
-        states = torch.stack(found.hidden_states)  # [layers + 1, pairs, tokens, hidden]
+        states = torch.stack(output.hidden_states)  # [layers + 1, pairs, tokens, hidden]
         if mix is None:
             vectors = states[settings["sent_layer"], :, 0]  # [pairs, hidden]
         else:

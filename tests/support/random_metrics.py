@@ -2,7 +2,7 @@
 
 BLEURT as bleurt-pytorch writes it, with sentencepiece like BLEURT-20 or word pieces like the versions before it;
 MetricX-24 as Google released it, with a tokenizer like mT5's beside it. Names and shapes of all weights are spelled out
-here, so that what reads them is checked against something else than itself. Weights are drawn wide enough that scores
+here, so that the reader is checked against an independent description. Weights are drawn wide enough that scores
 differ between texts; those of MetricX lie between 0 and 25, hardly any on the edge.
 
     write_random_bleurt(Path("bleurt"), layers=12, hidden=384)
@@ -190,7 +190,7 @@ def _bleurt_shapes(config: dict[str, Any]) -> Shapes:
 
 
 def _metricx_config(layers: int, hidden: int, heads: int, vocabulary: int, tied: bool) -> dict[str, Any]:
-    """What the released checkpoints say, but for the size."""
+    """The configuration of the released checkpoints, except for the size."""
     return {
         "architectures": ["MT5ForRegression"],
         "d_ff": 2 * hidden,

@@ -47,7 +47,7 @@ def _score(checkpoint: Any, row: tuple[str, ...]) -> float:
 
 
 def _sizes(lengths: list[int], budget: int) -> list[int]:
-    """Everyone's equal share, then one token more for each in turn who wants one."""
+    """An equal share for each text, then one token more in turn for each text that is longer."""
     sizes = [min(length, budget // len(lengths)) for length in lengths]
     while sum(sizes) < min(budget, sum(lengths)):
         for place, length in enumerate(lengths):

@@ -39,10 +39,10 @@ class WarmRunner:
             command = [sys.executable, __file__, str(self.theirs.fileno())]
             self.server = subprocess.Popen(command, pass_fds=[self.theirs.fileno()], stdin=subprocess.DEVNULL)
             self.theirs.close()
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            given.write(stdin)
-            given.seek(0)
-            files = [given.fileno(), out.fileno(), err.fileno()]
+        with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            stdin_file.write(stdin)
+            stdin_file.seek(0)
+            files = [stdin_file.fileno(), out.fileno(), err.fileno()]
             socket.send_fds(self.ours, [json.dumps([words, str(cwd), dict(os.environ)]).encode()], files)
             code = self.ours.recv(LONGEST)
             assert code, "the process that runs commands has ended"

@@ -30,13 +30,13 @@ def add_significance_options(group: argparse._ArgumentGroup) -> None:
         "--bootstrap", type=int, default=1000, metavar="N", help="draws for intervals and the paired bootstrap; 0: none"
     )
     group.add_argument(
-        "--trials", type=int, default=10_000, metavar="N", help="of the approximate randomisation test; 0: none"
+        "--trials", type=int, default=10_000, metavar="N", help="trials of the approximate randomisation test; 0: none"
     )
 
 
 def add_config_option(parser: argparse.ArgumentParser) -> None:
     g = parser.add_argument_group("run")
-    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
+    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags override it")
 
 
 def open_judgements(options: argparse.Namespace, console: Console, stack: ExitStack) -> Cache | None:

@@ -22,7 +22,7 @@ def add_rule_options(parser: argparse.ArgumentParser, decision: Any) -> None:
         type=float,
         metavar="SHARE",
         help="race: stop when the expected regret is below this share of best minus mean; prune: drop candidates with "
-        "no more than this chance (default: 0.01)",
+        "at most this probability of being the best (default: 0.01)",
     )
     decision.add_argument(
         "--budget",
@@ -39,7 +39,7 @@ def add_reference_options(group: Any) -> None:
     group.add_argument(
         "--weights",
         choices=WEIGHTS,
-        help="of a candidate as pseudo-reference (default: the recipe's; uniform for a beam, else count)",
+        help="weights of the candidates as pseudo-references (default: the recipe's; uniform for a beam, else count)",
     )
     group.add_argument(
         "--self",
@@ -47,4 +47,4 @@ def add_reference_options(group: Any) -> None:
         choices=SELF_RULES,
         help="whether a candidate counts as its own pseudo-reference (default: exclude)",
     )
-    group.add_argument("--seed", type=int, help="of everything random (default: 1)")
+    group.add_argument("--seed", type=int, help="seed of everything random (default: 1)")

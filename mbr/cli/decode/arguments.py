@@ -1,6 +1,6 @@
-"""The command line of mbr-decode: which options there are, and what --help says about them.
+"""The command line of mbr-decode: its options and their help texts.
 
-Which of them go together, and what those left out stand for, is settled in `checks.py` and by the recipe.
+`checks.py` says which of them go together; the recipe has their defaults.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ quick start:
 def parser() -> Parser:
     p = Parser(
         "mbr-decode",
-        "Choose the best of many translations by minimum Bayes risk: of each candidate list, or of what a translation "
-        "model makes of each line of text.",
+        "Choose the best of many translations by minimum Bayes risk: from each candidate list, or from the candidates "
+        "that a translation model generates for each line of text.",
         QUICK_START,
     )
     _add_input(p)
@@ -35,10 +35,10 @@ def parser() -> Parser:
     g = add_model_options(p, "models")
     g.add_argument("--tokenize", metavar="NAME", help="sacrebleu tokenizer for bleu (default: 13a)")
     g = p.add_argument_group("run")
-    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags are stronger")
+    g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags override it")
     g.add_argument("--dry-run", action="store_true", help="print pairs, tokens, time, memory and signature, then stop")
     g.add_argument("--print-recipe", action="store_true", help="print the recipe as YAML for --recipe, then stop")
-    g.add_argument("--list-utilities", action="store_true", help="print what --utility and --add take, then stop")
+    g.add_argument("--list-utilities", action="store_true", help="print the names for --utility and --add, then stop")
     add_message_options(p)
     return p
 
@@ -48,7 +48,7 @@ def _add_input(p: argparse.ArgumentParser) -> None:
     g.add_argument(
         "--candidates", metavar="FILE", help="candidate lists; - is standard input; without it, text is translated"
     )
-    g.add_argument("--input-format", choices=INPUT_FORMATS, help="default: by the file's name")
+    g.add_argument("--input-format", choices=INPUT_FORMATS, help="format of the lists (default: by the file's name)")
     g.add_argument(
         "--sources",
         metavar="FILE",
@@ -69,12 +69,14 @@ def _add_decision(p: argparse.ArgumentParser) -> None:
     recipe = g.add_argument(
         "--recipe",
         metavar="FILE|NAME",
-        help="how to choose, as --print-recipe prints it; the options below are stronger (default: what ships with the "
-        "translation model that made the lists, else the utility's defaults)",
+        help="how to choose, as --print-recipe prints it; the options below override it (default: the recipe that "
+        "ships with the translation model that made the lists, else the utility's defaults)",
     )
     recipe.takes_mapping = True  # type: ignore[attr-defined]  # in a --config file
     g.add_argument(
-        "--utility", metavar="NAME", help="what compares candidates; see --list-utilities (default: the recipe's, pear)"
+        "--utility",
+        metavar="NAME",
+        help="metric that compares candidates; see --list-utilities (default: the recipe's, else pear)",
     )
     g.add_argument(
         "--option",
@@ -87,18 +89,21 @@ def _add_decision(p: argparse.ArgumentParser) -> None:
         "--budget-total",
         type=int,
         metavar="PASSES",
-        help="race, prune: pairs to score in all, spent where the expected regret is largest; all lists are read "
-        "first, and nothing is written before the end",
+        help="race, prune: pairs to score in total, spent where the expected regret is largest; all lists "
+        "are read first, and nothing is written before the end",
     )
     g.add_argument(
         "--prefilter",
         metavar="NAME:K",
         help="first keep the best K of each list by a cheap utility (chrf:30) or by a term (logprob:50)",
     )
-    g.add_argument("--filter", metavar="NAME", help="the same in two words, with --keep: --filter cometkiwi --keep 30")
+    g.add_argument("--filter", metavar="NAME", help="the same as two options: --filter cometkiwi --keep 30")
     g.add_argument("--keep", type=int, metavar="K", help="how many candidates --filter keeps")
     g.add_argument(
-        "--prefilter-model", "--filter-model", metavar="MODEL", help="of the prefilter, if it needs one (cometkiwi:30)"
+        "--prefilter-model",
+        "--filter-model",
+        metavar="MODEL",
+        help="model of the prefilter, if it needs one (cometkiwi:30)",
     )
 
 
@@ -109,7 +114,8 @@ def _add_terms(p: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME=WEIGHT",
         help="logprob (log-probability per word), reverse (log-probability of the source given the candidate), length, "
-        "or any utility (chrf: agreement with the other candidates; cometkiwi: quality); 0 takes it out; repeatable",
+        "or any utility (chrf: agreement with the other candidates; cometkiwi: quality); a weight of 0 removes it; "
+        "repeatable",
     )
     g.add_argument(
         "--add-model", action="append", metavar="NAME=MODEL", help="model of a term that needs one; repeatable"
@@ -118,12 +124,14 @@ def _add_terms(p: argparse.ArgumentParser) -> None:
 
 def _add_output(p: argparse.ArgumentParser) -> None:
     g = p.add_argument_group("output")
-    g.add_argument("-o", "--output", metavar="FILE", help="default: standard output; written whole or not at all")
-    g.add_argument("--format", choices=("text", "tsv", "jsonl"), default="text", help="of the output")
+    g.add_argument(
+        "-o", "--output", metavar="FILE", help="output file (default: standard output); written whole or not at all"
+    )
+    g.add_argument("--format", choices=("text", "tsv", "jsonl"), default="text", help="output format")
     g.add_argument("--top", type=int, default=1, metavar="K", help="best K candidates per source")
     g.add_argument("--matrix", metavar="FILE.npz", help="also keep the utility matrices")
     g.add_argument("--save-candidates", metavar="FILE", help="also keep the candidate lists generated from text")
-    g.add_argument("--force", action="store_true", help="overwrite existing files, forget an interrupted run")
+    g.add_argument("--force", action="store_true", help="overwrite existing files, discard an interrupted run")
     g.add_argument("--resume", action="store_true", help="continue an interrupted run (needs -o)")
     g.add_argument(
         "--on-error",

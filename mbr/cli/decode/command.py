@@ -1,7 +1,7 @@
 """mbr-decode: source text or candidate lists in, the best translation of each out.
 
 The steps: parse (`arguments.py`), check (`checks.py`), plan the recipe and open the decoder (`mbr.recipe`,
-`mbr.opening`), run (`run.py`). Here is what happens in which order, and the ways to end early.
+`mbr.opening`), run (`run.py`). This module holds their order, and the options that end a run early.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     if options.list_utilities:
         return _list_utilities()
     check(options, console)
-    _planned(options, None).check()  # misfits end here, before anything is read or loaded
+    _planned(options, None).check()  # raises where options do not go together, before anything is read or loaded
     if options.resume and not options.force:
         code = _code_of_finished_run(options, console)
         if code is not None:
@@ -46,7 +46,7 @@ def command(argv: Sequence[str] | None = None) -> int:
 
 
 def _planned(options: argparse.Namespace, origin: Any, first: Any = None) -> Recipe:
-    """The recipe for lists of this origin; the precision goes to every model that has one."""
+    """The recipe for lists of this origin; --dtype goes to every model that takes it."""
     from mbr.recipe import plan, read_recipe
     from mbr.recipe.plan import with_precision
 
@@ -58,7 +58,7 @@ def _planned(options: argparse.Namespace, origin: Any, first: Any = None) -> Rec
 def _recipe_and_records(
     options: argparse.Namespace, generator: Generator | None, console: Console
 ) -> tuple[Recipe, Iterator[Any] | None]:
-    """The recipe that fits the lists, by the generator that will make them or by the first of the file."""
+    """The recipe for the lists, by the generator that will make them or by the first list of the file."""
     from mbr.recipe.plan import looked_at, of_one_origin
 
     if generator is not None:
@@ -151,7 +151,7 @@ def _read(options: argparse.Namespace) -> Iterator[Any]:
 
 
 def _code_of_finished_run(options: argparse.Namespace, console: Console) -> int | None:
-    """A finished run with the same options, asked to continue, ends as it did; nothing is loaded for it."""
+    """The exit code of a finished run with the same options; None where there is none. No model is loaded."""
     from candidates.command.config import finished_with
 
     output, *others = map(Path, output_files(options).values())

@@ -15,7 +15,7 @@ def header(format: str) -> bytes:
 
 
 def render(decision: Decision, format: str, top: int) -> bytes:
-    """The output of one segment. Text always has `top` lines a segment, so that it stays parallel to the sources."""
+    """The output of one segment. Text always has `top` lines per segment, so that it stays parallel to the sources."""
     if format == "jsonl":
         return (json.dumps(decision.record(top), ensure_ascii=False, allow_nan=False) + "\n").encode()
     entries = decision.entries(top)

@@ -36,7 +36,7 @@ from mbr.signature import Signature
 def decode_into_sink(
     decoder: Decoder, lists: Any, generator: Generator | None, options: argparse.Namespace, console: Console
 ) -> int:
-    """Decode the lists, or what the generator makes of the sources; the exit code."""
+    """Decode the lists, or those that the generator makes of the sources; returns the exit code."""
     signature = _signature(decoder, generator, options)
     output = Path(options.output) if options.output else None
     files = _Companions(options)
@@ -74,7 +74,7 @@ def decode_into_sink(
 
 
 def _signature(decoder: Decoder, generator: Generator | None, options: argparse.Namespace) -> Signature:
-    """The decoder's, and everything that made the candidates."""
+    """The signature of the decoder, with the settings that generated the candidates."""
     if generator is None:
         return decoder.signature(options.nbest)
     made = generator.described()
@@ -84,9 +84,9 @@ def _signature(decoder: Decoder, generator: Generator | None, options: argparse.
 
 
 def _settings(signature: Signature, options: argparse.Namespace) -> dict[str, Any]:
-    """What must be the same for a run to go on with what another has left."""
+    """Settings that must be the same for a run to continue an interrupted one."""
     settings = {"signature": str(signature), "format": options.format, "top": options.top, "on-error": options.on_error}
-    # These change no decision, but perhaps the last digit of a score.
+    # These may change the last digit of a score.
     return settings | {name: getattr(options, name) for name in ("batch_tokens", "device", "threads", "backend")}
 
 
@@ -103,7 +103,7 @@ class _Companions:
             self.publishers.append((Path(options.save_candidates), publish_as_is))
 
     def chunks(self, window: Sequence[Decision]) -> list[bytes]:
-        """What a window adds to each file."""
+        """The bytes that a window adds to each file."""
         chunks = []
         if self._matrix:
             chunks.append(b"".join(decision.matrix.pack() for decision in window if decision.matrix))

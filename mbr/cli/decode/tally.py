@@ -1,4 +1,4 @@
-"""The summary of a run: what its decisions cost, how sure they are, which flags they have."""
+"""The summary of a run: the cost of its decisions, their certainty, their flags."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from candidates.command.console import Console
 from mbr.decide import Decision
 from mbr.signature import Signature
 
-LARGE_REGRET = 0.05  # counted apart
+LARGE_REGRET = 0.05  # segments above it are counted
 
 
 class Tally:
-    """Counts of what happened so far. `add` every window, then `report` once."""
+    """Totals of the run so far. `add` every window, then `report` once."""
 
     def __init__(self) -> None:
         self.segments = self.passes = self.failed = 0
@@ -57,26 +57,26 @@ class Tally:
         console.info(str(signature))
 
     def _report_certainty(self, console: Console) -> None:
-        """Means of regret and contenders, median of rho, root mean square of tau, as far as they are known.
+        """Means of regret and contenders, median of rho, root mean square of tau, where decisions have them.
 
         tau rests on few pairs of each list, so a median of it would be too small.
         """
-        known: dict[str, float] = {}
+        summary: dict[str, float] = {}
         words = []
         if regrets := self._numbers["estimated_regret"]:
             above = sum(regret > LARGE_REGRET for regret in regrets)
-            known |= {"estimated_regret": fmean(regrets), "above_5_percent": above / len(regrets)}
+            summary |= {"estimated_regret": fmean(regrets), "above_5_percent": above / len(regrets)}
             words.append(
-                f"estimated regret {100 * fmean(regrets):.2f} %, above 5 % in {above} of {len(regrets)} segments"
+                f"expected regret {100 * fmean(regrets):.2f} %, above 5 % in {above} of {len(regrets)} segments"
             )
         if contenders := self._numbers["contenders"]:
-            known["contenders"] = fmean(contenders)
+            summary["contenders"] = fmean(contenders)
             words.append(f"{fmean(contenders):.1f} contenders left")
         if values := self._numbers["rho"]:
-            known["rho"] = median(values)
-            words.append(f"rho {known['rho']:.2f}")
+            summary["rho"] = median(values)
+            words.append(f"rho {summary['rho']:.2f}")
         if values := self._numbers["tau"]:
-            known["tau"] = fmean(value**2 for value in values) ** 0.5
-            words.append(f"tau {known['tau']:.2f}")
+            summary["tau"] = fmean(value**2 for value in values) ** 0.5
+            words.append(f"tau {summary['tau']:.2f}")
         if words:
-            console.info("; ".join(words), **{name: round(value, 6) for name, value in known.items()})
+            console.info("; ".join(words), **{name: round(value, 6) for name, value in summary.items()})

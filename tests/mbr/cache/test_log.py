@@ -75,7 +75,7 @@ def test_nothing_is_lost_unasked(tmp_path: Path) -> None:
     assert not path.exists()  # no answer, no file
     with ScoreLog(path, "settings") as log:
         log.score(FIRST, model)
-    with pytest.raises(UsageError, match="--resume to go on"):
+    with pytest.raises(UsageError, match="--resume to continue"):
         ScoreLog(path, "settings")
     with pytest.raises(UsageError, match="other settings"):
         ScoreLog(path, "others", resume=True)

@@ -229,7 +229,7 @@ def test_the_command_filters_first_in_either_spelling(tiny_metrics: dict[str, Pa
         (["--filter", "chrf"], "--filter and --keep go together"),
         (["--keep", "3"], "--filter and --keep go together"),
         (["--filter", "chrf", "--keep", "1"], "expected NAME:K with K from 2 on"),
-        (["--filter", "chrf", "--keep", "3", "--prefilter", "chrf:3"], "say the same; give one of them"),
+        (["--filter", "chrf", "--keep", "3", "--prefilter", "chrf:3"], "are the same option; give one of them"),
         (["--utility", "rouge"], "utility 'rouge' is unknown"),
         (["--add", "chrf"], "expected NAME=WEIGHT"),
         (["--add", "rouge=1"], "term 'rouge' is unknown"),
