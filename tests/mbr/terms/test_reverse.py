@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import gc
-import json
 import random
 import tracemalloc
-from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +15,22 @@ from candidates.common.errors import ModelError, UsageError
 from candidates.lists import CandidateList
 from mbr import rerank
 from mbr.cache.scores import Ledger, ScoreStore
-from mbr.decide import ReferenceWeights
 from mbr.opening import open_decoder
 from mbr.recipe import Recipe, TermSpec
 from mbr.terms import get_term
-from mbr.terms.reverse import Reverse
-from tests.conftest import Run, write_jsonl
+from tests.mbr.terms.reverse_cases import (
+    ENGLISH_TO_GERMAN,
+    FAMILIES,
+    GERMAN_TO_ENGLISH,
+    LANGUAGES,
+    RULES,
+    SAYS_NOTHING,
+    Folders,
+    lists_of,
+    reverse,
+    values_of,
+)
 
-FAMILIES = ("marian", "m2m100", "nllb")
-# Candidates are German, sources English: the reverse model translates from German into English.
-LANGUAGES: dict[str, dict[str, str]] = {
-    "marian": {},
-    "m2m100": {"src_lang": "de", "tgt_lang": "en"},
-    "nllb": {"src_lang": "deu_Latn", "tgt_lang": "eng_Latn"},
-}
 LISTS = [
     CandidateList.of(
         "A dog runs.", ["Ein Hund rennt.", "Ein Hund läuft schnell.", "Der Hund.", "Ein Hund rennt."], id=0
@@ -39,58 +38,6 @@ LISTS = [
     CandidateList.of("She bought some bread.", ["Sie kaufte Brot.", "Brot", "Sie hat etwas Brot gekauft."], id=1),
     CandidateList.of("Where is the station?", ["Wo ist der Bahnhof?", "日本語"], id=2),
 ]
-# What the bundled model translates, and a list of the other direction.
-GERMAN_TO_ENGLISH = [
-    ("Tom ist heute sehr krank.", ["Tom is very sick today.", "Tom is sick.", "The table is green and quite old."]),
-    ("Wo ist der Bahnhof?", ["The sky is blue in summer.", "Where is the station?", "Where is the train?"]),
-    ("Ich habe kein Geld mehr.", ["I have no money left.", "I have no more time to lose.", "You are right."]),
-]
-ENGLISH_TO_GERMAN = [
-    ("Tom is very sick today.", ["Tom ist heute sehr krank.", "Tom ist heute krank.", "Tom ist krank."]),
-    ("Where is the station?", ["Wo ist der Bahnhof?", "Wo befindet sich der Bahnhof?", "Wo ist hier der Bahnhof?"]),
-    ("I have no money left.", ["Ich habe kein Geld mehr.", "Ich habe kein Geld übrig.", "Ich hab kein Geld mehr."]),
-]
-# Names, numbers and single words say nothing about the direction.
-SAYS_NOTHING = [
-    ("Tom", ["Tom.", "Tom!", "Der Tom"]),
-    ("Tom Smith, New York", ["Tom Smith, New York.", "Tom Smith in New York", "Tom Smith, New Yorker"]),
-    ("12:30", ["12.30 Uhr", "12:30 Uhr", "halb eins"]),
-    ("Hello!", ["Hallo!", "Hi!", "Guten Tag!"]),
-]
-RULES = ReferenceWeights()
-Folders = Callable[[str], tuple[Path, Path]]
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
-    """The transformers folder of a family and its float32 conversion, each made once."""
-    from candidates.backends.convert import convert
-    from tests.support.random_mt import write_random_translator
-
-    root = tmp_path_factory.mktemp("translators")
-
-    @cache
-    def get(family: str) -> tuple[Path, Path]:
-        theirs, ours = root / family, root / f"{family}-ct2"
-        write_random_translator(family, theirs, positions=64)
-        convert(str(theirs), ours, quantization="float32")
-        return theirs, ours
-
-    return get
-
-
-def lists_of(rows: Sequence[tuple[str, list[str]]]) -> list[CandidateList]:
-    return [CandidateList.of(source, texts, id=id) for id, (source, texts) in enumerate(rows)]
-
-
-def reverse(model: Path | str, family: str = "marian", **options: Any) -> Reverse:
-    term = get_term("reverse", **{"model": str(model), "device": "cpu", "threads": 1, **LANGUAGES[family]} | options)
-    assert isinstance(term, Reverse)
-    return term
-
-
-def values_of(term: Reverse, lists: Sequence[CandidateList]) -> list[list[float]]:
-    return [np.asarray(values, float).tolist() for values in term.values(lists, RULES)]
 
 
 def reference(folder: Path, family: str, candidate: str, source: str) -> float:
@@ -314,88 +261,3 @@ def test_race_with_pear_adds_the_exact_values() -> None:
     assert scores[1.0].terms["reverse"].tolist() == pytest.approx(values, abs=1e-6)
     np.testing.assert_allclose(scores[1.0].scores, scores[1.0].expected + np.array(values), atol=1e-5)
     assert scores[1000.0].ranking == tuple(np.argsort(values)[::-1].tolist())
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
-    for name, rows in (("de-en", GERMAN_TO_ENGLISH), ("en-de", ENGLISH_TO_GERMAN)):
-        records = [{"source": source, "candidates": texts} for source, texts in rows]
-        write_jsonl(tmp_path / f"{name}.jsonl", records)
-    return tmp_path
-
-
-REVERSE = ("--utility", "none", "--add", "reverse=1", "--add-model", "reverse=en-de", "--format", "jsonl")
-
-
-@pytest.mark.one_world
-@pytest.mark.usefixtures("files")
-def test_mbr_decode_reranks_by_the_reverse_model(warm: Run) -> None:
-    result = warm("mbr-decode", "--candidates", "de-en.jsonl", *REVERSE)
-    assert result.returncode == 0, result.stderr
-    records = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [record["text"] for record in records] == [
-        "Tom is very sick today.", "Where is the station?", "I have no money left.",
-    ]  # fmt: skip
-    with reverse("en-de") as term:
-        best = [max(values) for values in values_of(term, lists_of(GERMAN_TO_ENGLISH))]
-    assert [record["terms"]["reverse"] for record in records] == pytest.approx(best, abs=2e-6)
-    assert [record["score"] for record in records] == [record["terms"]["reverse"] for record in records]
-    assert "|add.reverse:1.0|add.reverse.model:en-de@" in result.stderr
-
-
-@pytest.mark.one_world
-@pytest.mark.usefixtures("files")
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["en-de.jsonl", *REVERSE], 4, "mbr-decode: error: the direction of en-de@"),
-        (["en-de.jsonl", *REVERSE, "--on-error", "skip"], 4, "does not fit the term reverse"),
-        (["de-en.jsonl", "--utility", "chrf", "--add", "reverse=1"], 2, "needs a translation model of the other"),
-        (["de-en.jsonl", *REVERSE[:4], "--add-model", "reverse=./nowhere"], 4, "./nowhere: no such folder"),
-        (["de-en.jsonl", *REVERSE, "--add-model", "logprob=en-de"], 2, "for the term 'logprob', which is not added"),
-        (["de-en.jsonl", *REVERSE[:3], "reverse=1,model=en-de,src_lang=de"], 2, "no languages to choose from"),
-        (["de-en.jsonl", *REVERSE[:3], "reverse=1,model=http://localhost:1/v1"], 2, "no forced decoding"),
-    ],
-)
-def test_what_does_not_fit_is_one_sentence_with_a_code(warm: Run, words: list[str], code: int, message: str) -> None:
-    result = warm("mbr-decode", "--candidates", *words)
-    assert (result.returncode, result.stdout) == (code, ""), result.stderr
-    assert message in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-@pytest.mark.one_world
-def test_a_recipe_file_holds_the_options_of_the_model(warm: Run, folders: Folders, files: Path) -> None:
-    _, ours = folders("nllb")
-    options = f"{{weight: 2, model: {ours}, src_lang: eng_Latn, tgt-lang: deu_Latn, compute_type: float32}}"
-    (files / "mine.yaml").write_text(f"utility: chrf\nterms:\n  reverse: {options}\n", encoding="utf-8")
-    words = ["mbr-decode", "--candidates", "de-en.jsonl", "--recipe", "mine.yaml", "--device", "cpu"]
-    result = warm(*words, "--format", "jsonl")
-    assert result.returncode == 0, result.stderr
-    languages = {"src_lang": "eng_Latn", "tgt_lang": "deu_Latn"}
-    with reverse(ours, "nllb", **languages) as term:
-        values = values_of(term, lists_of(GERMAN_TO_ENGLISH))
-    for line, row, (_, texts) in zip(result.stdout.splitlines(), values, GERMAN_TO_ENGLISH, strict=True):
-        record = json.loads(line)
-        value = row[texts.index(record["text"])]
-        assert record["terms"]["reverse"] == pytest.approx(value, abs=2e-6)
-        assert record["score"] == pytest.approx(record["expected_utility"] + 2 * value, abs=1e-5)
-    assert "|add.reverse.languages:eng_Latn>deu_Latn|" in result.stderr
-    printed = warm(*words, "--print-recipe")
-    (files / "printed.yaml").write_text(printed.stdout, encoding="utf-8")
-    again = warm(*words[:3], "--recipe", "printed.yaml", "--device", "cpu", "--format", "jsonl")
-    assert again.stdout == result.stdout
-
-
-@pytest.mark.one_world
-def test_a_run_resumed_among_lists_that_say_nothing_goes_on(warm: Run, tmp_path: Path) -> None:
-    """A run of right direction; the resumed part begins with names and single words."""
-    rows = [*GERMAN_TO_ENGLISH * 100, *((source, texts) for source, texts in SAYS_NOTHING * 20)]
-    write_jsonl(tmp_path / "l.jsonl", [{"source": source, "candidates": texts} for source, texts in rows])
-    whole = warm("mbr-decode", "--candidates", "l.jsonl", *REVERSE)
-    assert whole.returncode == 0, whole.stderr
-    write_jsonl(tmp_path / "end.jsonl", [{"source": source, "candidates": texts} for source, texts in rows[300:]])
-    end = warm("mbr-decode", "--candidates", "end.jsonl", *REVERSE)
-    assert end.returncode == 0, end.stderr
-    first, second = ([json.loads(line)["score"] for line in run.stdout.splitlines()] for run in (whole, end))
-    assert first[300:] == second
