@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from candidates.common.errors import MbrError, ModelError, UsageError
 from candidates.lists import CandidateList
 from mbr.cache.scores import Memory
-from mbr.strategies import AskEach, Conversation, Enough, Outcome
+from mbr.strategies import Ask, AskEach, Conversation, Enough, Outcome
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility
 
 Scores = NDArray[np.float32]
@@ -49,7 +49,8 @@ class OpenConversation:
         self._conversation = conversation
         self._scored: list[Scores] = []
         self._answers = 0
-        self.asked = next(conversation)
+        self.asked = Ask(np.empty((0, 2), np.intp))
+        self._advance(lambda: next(conversation))
 
     @property
     def finished(self) -> bool:
@@ -81,27 +82,46 @@ class OpenConversation:
             answer = np.concatenate(self._scored)
             self._scored = []
             self._answers += 1
-            try:
-                self.asked = self._conversation.send(answer)
-            except StopIteration as end:
-                self.outcome = end.value
+            self._advance(lambda: self._conversation.send(answer))
 
     def stop(self) -> None:
         """Have the strategy decide with the scores it has; an error where it has none or cannot."""
+        if self.finished:
+            return
         try:
             if not self._answers:
                 raise Enough
-            self._conversation.throw(Enough())
-        except StopIteration as end:
-            self.outcome = end.value
+            self._advance(lambda: self._conversation.throw(Enough()))
         except Enough:
             self._conversation.close()
             self.error = ModelError(
                 f"segment {self.candidates.id!r}: ended before enough pairs were scored; give it more time or passes, "
                 "or use a strategy that can decide at any time (race, halving, prune)"
             )
-        else:
-            raise RuntimeError("a strategy requested more scores after it was asked to end")
+        if not self.finished:
+            self._conversation.close()
+            self.error = self._broken_strategy("went on asking when it should decide with the scores so far")
+
+    def _advance(self, resume: Callable[[], Ask]) -> None:
+        """Let the strategy go on to its next request or its end.
+
+        An error of its own ends the conversation, so that it is never resumed, and is raised.
+        """
+        try:
+            self.asked = resume()
+        except StopIteration as end:
+            if isinstance(end.value, Outcome):
+                self.outcome = end.value
+            else:
+                self.error = self._broken_strategy(f"returned {end.value!r:.60}, expected an Outcome")
+        except Enough:
+            raise
+        except Exception as exc:
+            self.error = self._broken_strategy(f"failed: {exc}")
+            raise
+
+    def _broken_strategy(self, why: str) -> ModelError:
+        return ModelError(f"segment {self.candidates.id!r}: the strategy {why}; correct the strategy or use another")
 
     def _not_finite(self, scores: Scores, pairs: NDArray[np.intp], invalid: NDArray[np.intp]) -> ModelError:
         i, j = (self.candidates.positions[place][0] + 1 for place in pairs[invalid[0]])

@@ -57,8 +57,6 @@ RULES = (
 # Files that may hold such a phrase, each with its reason.
 EXCEPTIONS = {
     "pear/data/negation.py": "the English words that a corruption exchanges are data",
-    "mbr/compare/": "rewritten on a branch of its own",
-    "mbr/cli/compare/": "rewritten on a branch of its own",
     "mbr/terms/": "rewritten on a branch of its own",
 }
 

@@ -52,10 +52,11 @@ class ForcedScorer(Closing):
     name: str  # the model with its revision, as in the signature of a generator
     cut_texts: int  # sources and targets that were longer than the model's positions
 
-    def __init__(self, *, vocabulary: int, given: int, batch_tokens: int) -> None:
+    def __init__(self, *, vocabulary: int, given: int, batch_tokens: int, equal_shapes: bool = False) -> None:
         self.cut_texts = 0
         self._given = given
         self._batch_tokens = batch_tokens
+        self._equal_shapes = equal_shapes
         self._target_tokens = max(1, min(batch_tokens, _LOGITS // vocabulary))
 
     def described(self) -> dict[str, Any]:
@@ -99,20 +100,28 @@ class ForcedScorer(Closing):
         return cut
 
     def _batches(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
-        """Consecutive rows whose padded sources and targets are within the budget; at least one row each."""
+        """Consecutive rows whose padded sources and targets are within the budget; at least one row each.
+
+        With `equal_shapes` the rows of a batch have the same number of source tokens and of target tokens.
+        """
         batch: list[Row] = []
         longest_source = longest_target = 0
         for row in rows:
             source = max(longest_source, len(row.source), 1)
             target = max(longest_target, len(row.target))
             count = len(batch) + 1
-            if batch and (count * max(source, target) > self._batch_tokens or count * target > self._target_tokens):
+            full = count * max(source, target) > self._batch_tokens or count * target > self._target_tokens
+            if batch and (full or (self._equal_shapes and _shape(row) != _shape(batch[0]))):
                 yield batch
                 batch, source, target = [], len(row.source), len(row.target)
             batch.append(row)
             longest_source, longest_target = source, target
         if batch:
             yield batch
+
+
+def _shape(row: Row) -> tuple[int, int]:
+    return len(row.source), len(row.target)
 
 
 def open_forced_scorer(

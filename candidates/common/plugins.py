@@ -12,7 +12,7 @@ Searching the installed distributions takes some milliseconds, so it happens onl
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -80,6 +80,26 @@ class LazyTable:
         if self.group is None:
             return {}
         return {point.name: point for point in entry_points(group=self.group)}
+
+
+def check_options(part: str, entry: Callable[..., Any], options: Iterable[str], elsewhere: Iterable[str] = ()) -> None:
+    """Refuse options that a class or function does not take, and those missing that it needs.
+
+    Args:
+        part: what the options are for, as messages name it: `utility 'chrf'`.
+        entry: the class or function.
+        options: names of the options given.
+        elsewhere: names of options that may still be given in another way.
+    """
+    given = list(options)
+    taken = option_names(entry)
+    for name in given:
+        if name not in taken:
+            raise UsageError(f"{part} has no option {name!r} (it takes {', '.join(taken) or 'none'})")
+    for name, parameter in inspect.signature(entry).parameters.items():
+        variable = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        if parameter.default is inspect.Parameter.empty and not variable and name not in {*given, *elsewhere}:
+            raise UsageError(f"{part} needs the option {name!r}, which has no default; give it ({name}=VALUE)")
 
 
 def option_names(entry: Callable[..., Any]) -> list[str]:

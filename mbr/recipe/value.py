@@ -23,8 +23,8 @@ from candidates.common.errors import InputError, UsageError
 from mbr.decide import ReferenceWeights, SelfRule, Weights
 from mbr.signature import Signature
 from mbr.strategies import Strategy, get_strategy, strategy_options
-from mbr.terms import term_family, term_options
-from mbr.utilities import UTILITIES, Utility, utility_class, utility_options
+from mbr.terms import check_term_options, term_family, term_options
+from mbr.utilities import UTILITIES, Utility, check_utility_options, utility_class, utility_options
 from pear.shipped import shipped_models
 
 # How a model runs, not what it computes: these are no part of a recipe.
@@ -131,7 +131,8 @@ class Recipe:
         """The same with the strategy and its options spelled out; a seed that decides nothing is 1."""
         strategy = self.make_strategy()
         seed = self.seed if self._uses_seed(strategy) else 1
-        return replace(self, strategy=strategy.name, strategy_options=_options_of(strategy), seed=seed)
+        given = {name: value for name, value in self.strategy_options.items() if value is not None}
+        return replace(self, strategy=strategy.name, strategy_options={**given, **_options_of(strategy)}, seed=seed)
 
     def check(self, utility: Utility | None = None) -> None:
         """Refuse what does not fit together, before a model is loaded. `utility`: the one meant, if it is made."""
@@ -139,12 +140,11 @@ class Recipe:
         strategy.check_total(self.budget_total)
         strategy.check_fit(self.utility, utility or utility_class(self.utility))
         if utility is None:
-            _check_options(f"utility {self.utility!r}", self.options, utility_options(self.utility))
+            check_utility_options(self.utility, self.options, RUNTIME_OPTIONS)
         for term in self.terms:
-            _check_options(f"term {term.name!r}", term.options, term_options(term.name))
+            check_term_options(term.name, term.options, RUNTIME_OPTIONS)
         if self.prefilter is not None:
-            taken = term_options(self.prefilter.name)
-            _check_options(f"prefilter {self.prefilter.name!r}", self.prefilter.options, taken)
+            check_term_options(self.prefilter.name, self.prefilter.options, RUNTIME_OPTIONS, "prefilter")
         if self.guards:
             raise UsageError(f"guard {self.guards[0]!r} is unknown; this version has none")
 
@@ -205,6 +205,7 @@ class Recipe:
         terms: dict[str, TermSpec] = {}
         first_stage: dict[str, Any] = {}
         taken = strategy_options(strategy) if strategy else []
+        default = get_strategy(strategy or utility_class(utility).default_strategy)
         for key, value in known.items():
             name = key.removeprefix("utility-") if key not in _RESERVED else ""
             if key.startswith("add."):
@@ -212,8 +213,8 @@ class Recipe:
             elif key.startswith("prefilter."):
                 first_stage[unquote(key.partition(".")[2])] = _unword(value)
             elif (option := _STRATEGY_KEYS.get(key, key)) in taken:
-                if not isinstance(number := _unword(value), str):  # a budget such as 20N is the default
-                    strategy_settings[option] = number
+                if (setting := _unword(value)) != default.settings.get(key):
+                    strategy_settings[option] = setting
             elif name and name in utility_options(utility):
                 options[name] = _unword(value)
         if str(options.get("model")).partition("@")[0] in shipped_models():  # a run prints its revision, too
@@ -235,16 +236,16 @@ class Recipe:
 
 
 def _options_of(strategy: Strategy) -> dict[str, Any]:
-    """The options that give this strategy again; a default that is no plain number (20N) is left to it."""
-    named = {_STRATEGY_KEYS.get(key, key): value for key, value in strategy.settings.items()}
+    """The options that give this strategy again; a default that is a text (20N) is left to it."""
     taken = strategy_options(strategy.name)
-    return {name: value for name, value in named.items() if name in taken and not isinstance(value, (str, type(None)))}
-
-
-def _check_options(part: str, options: Options, taken: list[str]) -> None:
-    for name in options:
-        if name not in taken:
-            raise UsageError(f"{part} has no option {name!r} (it takes {', '.join(taken) or 'none'})")
+    default = get_strategy(strategy.name).settings
+    return {
+        option: value
+        for key, value in strategy.settings.items()
+        if (option := _STRATEGY_KEYS.get(key, key)) in taken
+        and value is not None
+        and not (isinstance(value, str) and value == default.get(key))
+    }
 
 
 def _read_term(terms: dict[str, TermSpec], key: str, value: str) -> None:
@@ -252,7 +253,8 @@ def _read_term(terms: dict[str, TermSpec], key: str, value: str) -> None:
     name = unquote(quoted)
     term = terms.get(name, TermSpec(name))
     if option:
-        terms[name] = replace(term, options={**term.options, unquote(option[0]): _unword(value)})
+        if (key := unquote(option[0])) in term_options(name):  # others were only known after loading
+            terms[name] = replace(term, options={**term.options, key: _unword(value)})
     else:
         terms[name] = replace(term, weight=float(value))
 

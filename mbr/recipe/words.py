@@ -19,14 +19,14 @@ from mbr.recipe.plan import Changes
 from mbr.recipe.value import PrefilterSpec
 from mbr.strategies import get_strategy, strategy_options
 
-REPEATED = ("add", "add_model")
+REPEATED = ("add", "add_model", "add_option")
 
 
 def parse_changes(word: str, own: Mapping[str, Callable[[str], Any]] | None = None) -> tuple[Changes, dict[str, Any]]:
     """NAME, NAME=MODEL, or either with ,key=value. Keys in `own`, with what converts them, are returned apart."""
     utility, options, known = _split(word, own or {})
     added: dict[str, float] = {}
-    models: dict[str, dict[str, Any]] = {}
+    term_options: dict[str, dict[str, Any]] = {}
     for pair in known.pop("add", []):
         name, colon, weight = pair.rpartition(":")
         if not colon or name in added:
@@ -36,7 +36,14 @@ def parse_changes(word: str, own: Mapping[str, Callable[[str], Any]] | None = No
         name, colon, model = pair.partition(":")
         if not (name and colon and model):
             raise UsageError(f"--utility {word!r}: add-model={pair!r} is not NAME:MODEL")
-        models[name] = {"model": model}
+        term_options.setdefault(name, {})["model"] = model
+    for triple in known.pop("add_option", []):
+        name, _, pair = triple.partition(":")
+        key, colon, value = pair.partition(":")
+        key = key.replace("-", "_")
+        if not (name and key and colon) or key in term_options.get(name, {}):
+            raise UsageError(f"--utility {word!r}: add-option={triple!r} is not a NAME:KEY:VALUE of its own")
+        term_options.setdefault(name, {})[key] = scalar(value)
     strategy, strategy_numbers = parse_strategy(known.pop("strategy")) if known.get("strategy") else (None, {})
     for key in ("budget", "tolerance"):
         if key in known:
@@ -52,7 +59,7 @@ def parse_changes(word: str, own: Mapping[str, Callable[[str], Any]] | None = No
         strategy=strategy,
         strategy_options=strategy_numbers,
         terms=added,
-        term_options=models,
+        term_options=term_options,
         weights=known.pop("weights", None),
         prefilter=None if prefilter is None else PrefilterSpec.parse(prefilter, {"model": model} if model else {}),
     )
@@ -76,24 +83,32 @@ def _split(word: str, own: Mapping[str, Callable[[str], Any]]) -> tuple[str, dic
         if key in REPEATED:
             known.setdefault(key, []).append(value)
         elif key in keys:
-            known[key] = _converted(word, key, value, keys[key])
+            known[key] = _converted(f"--utility {word!r}", key, value, keys[key])
         else:
             options[key] = scalar(value)
     return name.strip(), options, known
 
 
 def parse_strategy(word: str) -> tuple[str, dict[str, Any]]:
-    """`race:0.05` -> the strategy with its number: a tolerance, or a budget of passes where it takes no tolerance."""
-    name, colon, text = word.strip().partition(":")
+    """The strategy with its options: `race:0.05`, `race:tolerance=0.05:budget=500`.
+
+    A bare number is a tolerance, or a budget of passes where the strategy takes no tolerance.
+    """
+    name, *parts = word.strip().split(":")
     taken = strategy_options(name)
-    if not colon:
-        return name, {}
-    key = "tolerance" if "tolerance" in taken else "budget"
-    if key not in taken:
-        raise UsageError(f"strategy {word!r}: {name} takes no number")
-    numbers = {key: _converted(word, key, text, _KEYS[key])}
-    get_strategy(name, **numbers)
-    return name, numbers
+    bare = next((key for key in ("tolerance", "budget") if key in taken), None)
+    options: dict[str, Any] = {}
+    for part in parts:
+        named, equals, text = part.partition("=")
+        key = named.strip().replace("-", "_") if equals else bare
+        if key is None:
+            raise UsageError(f"strategy {word!r}: {name} takes no number")
+        if not key or key in options:
+            raise UsageError(f"strategy {word!r}: {part!r} is not a KEY=VALUE of its own")
+        value = text if equals else part
+        options[key] = _converted(f"strategy {word!r}", key, value, _KEYS[key]) if key in _KEYS else scalar(value)
+    get_strategy(name, **options)
+    return name, options
 
 
 def parse_terms(words: Iterable[str], models: Iterable[str]) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
@@ -135,7 +150,9 @@ def scalar(text: str) -> Any:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         return text
-    return value if isinstance(value, (bool, int, float)) else text
+    if isinstance(value, bool):  # YAML's yes, no, on and off are texts here: `no` is Norwegian
+        return value if text.strip().lower() in ("true", "false") else text
+    return value if isinstance(value, (int, float)) else text
 
 
 def number(text: str, where: str) -> float:
@@ -148,16 +165,19 @@ def number(text: str, where: str) -> float:
     return value
 
 
-def _converted(word: str, key: str, value: str, convert: Callable[[str], Any]) -> Any:
+def _converted(where: str, key: str, value: str, convert: Callable[[str], Any]) -> Any:
     try:
         return convert(value)
     except ValueError as exc:
-        raise UsageError(f"--utility {word!r}: {key}={value!r} {exc}") from exc
+        raise UsageError(f"{where}: {key}={value!r} {exc}") from exc
 
 
 def _positive(text: str) -> float:
-    value = number(text, "")
-    if value < 0:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
         raise ValueError("is not a number from 0 on")
     return value
 

@@ -9,14 +9,15 @@ is taken as it is, a comparison as its expected utility against the list.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 from candidates.common.errors import UsageError
-from candidates.common.plugins import LazyTable, option_names
+from candidates.common.plugins import LazyTable, check_options, option_names
 from mbr.terms.base import Term, Values
-from mbr.utilities import UTILITIES, get_utility, utility_class, utility_options
+from mbr.utilities import UTILITIES, Utility, get_utility, utility_class
 
-__all__ = ["TERMS", "Term", "Values", "get_term", "term_family", "term_names", "term_options"]
+__all__ = ["TERMS", "Term", "Values", "check_term_options", "get_term", "term_family", "term_names", "term_options"]
 
 TERMS = LazyTable(
     "term",
@@ -35,11 +36,8 @@ def term_names() -> list[str]:
 
 
 def get_term(name: str, **options: Any) -> Term:
-    """A ready term. An option that it does not take raises UsageError."""
-    taken = term_options(name)
-    unknown = [option for option in options if option not in taken]
-    if unknown:
-        raise UsageError(f"term {name!r} has no option {unknown[0]!r} (it takes {', '.join(taken) or 'none'})")
+    """A ready term. An option that it does not take, or lacks, raises UsageError."""
+    check_term_options(name, options)
     if name in TERMS:
         return _class(name)(**options)
     from mbr.terms.of_utility import OfUtility
@@ -49,16 +47,29 @@ def get_term(name: str, **options: Any) -> Term:
 
 def term_options(name: str) -> list[str]:
     """The options that a term takes."""
-    if name in TERMS:
-        return option_names(_class(name))
-    if name in UTILITIES and name != "none":
-        return utility_options(name)
-    raise UsageError(f"term {name!r} is unknown; expected one of {', '.join(term_names())}")
+    return option_names(_maker(name))
+
+
+def check_term_options(name: str, options: Iterable[str], elsewhere: Iterable[str] = (), part: str = "term") -> None:
+    """Raise UsageError for options that a term does not take, and for missing ones that have no default.
+
+    `elsewhere` names options that may still be given in another way; `part` is the word for the term in messages.
+    """
+    check_options(f"{part} {name!r}", _maker(name), options, elsewhere)
 
 
 def term_family(name: str) -> str:
     """Judges of this family flatter what the term chose."""
     return _class(name).family if name in TERMS else utility_class(name).family
+
+
+def _maker(name: str) -> type[Term] | type[Utility]:
+    """The class that a term's options go to."""
+    if name in TERMS:
+        return _class(name)
+    if name in UTILITIES and name != "none":
+        return utility_class(name)
+    raise UsageError(f"term {name!r} is unknown; expected one of {', '.join(term_names())}")
 
 
 def _class(name: str) -> type[Term]:

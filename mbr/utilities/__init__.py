@@ -7,10 +7,10 @@ array([[100.]], dtype=float32)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
-from candidates.common.errors import UsageError
-from candidates.common.plugins import LazyTable, option_names
+from candidates.common.plugins import LazyTable, check_options, option_names
 from mbr.utilities.base import MatrixUtility, PairUtility, QualityUtility, Utility
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "PairUtility",
     "QualityUtility",
     "Utility",
+    "check_utility_options",
     "get_utility",
     "utility_class",
     "utility_names",
@@ -65,9 +66,14 @@ def utility_options(name: str) -> list[str]:
 
 
 def get_utility(name: str, **options: Any) -> Utility:
-    """A ready utility. An option that it does not take raises UsageError."""
-    taken = utility_options(name)
-    unknown = [option for option in options if option not in taken]
-    if unknown:
-        raise UsageError(f"utility {name!r} has no option {unknown[0]!r} (it takes {', '.join(taken) or 'none'})")
+    """A ready utility. An option that it does not take, or lacks, raises UsageError."""
+    check_utility_options(name, options)
     return utility_class(name)(**options)
+
+
+def check_utility_options(name: str, options: Iterable[str], elsewhere: Iterable[str] = ()) -> None:
+    """Raise UsageError for options that a utility does not take, and for missing ones that have no default.
+
+    `elsewhere` names options that may still be given in another way.
+    """
+    check_options(f"utility {name!r}", utility_class(name), options, elsewhere)

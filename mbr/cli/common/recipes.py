@@ -13,9 +13,9 @@ def add_rule_options(parser: argparse.ArgumentParser, decision: Any) -> None:
     """Strategy with its numbers, weights of pseudo-references, self rule, seed."""
     decision.add_argument(
         "--strategy",
-        metavar="NAME",
-        help=f"which pairs to score: {', '.join(STRATEGIES.built_in)}, or a plug-in's (default: race for pear, rerank "
-        "for utilities without reference, else full)",
+        metavar="NAME[:KEY=VALUE]",
+        help=f"which pairs to score: {', '.join(STRATEGIES.built_in)}, or a plug-in's, with options (race:tolerance="
+        "0.05:budget=500); default: race for pear, rerank for utilities without reference, else full",
     )
     decision.add_argument(
         "--tolerance",

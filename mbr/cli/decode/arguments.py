@@ -112,10 +112,10 @@ def _add_terms(p: argparse.ArgumentParser) -> None:
     g.add_argument(
         "--add",
         action="append",
-        metavar="NAME=WEIGHT",
+        metavar="NAME=WEIGHT[,KEY=VALUE]",
         help="logprob (log-probability per word), reverse (log-probability of the source given the candidate), length, "
-        "or any utility (chrf: agreement with the other candidates; cometkiwi: quality); a weight of 0 removes it; "
-        "repeatable",
+        "a plug-in's, or any utility (chrf: agreement with the other candidates; cometkiwi: quality); options of the "
+        "term follow the weight; a weight of 0 removes it; repeatable",
     )
     g.add_argument(
         "--add-model", action="append", metavar="NAME=MODEL", help="model of a term that needs one; repeatable"

@@ -11,7 +11,7 @@ from candidates.command.console import Console
 from candidates.common.errors import UsageError
 from candidates.options import given_options
 from mbr.recipe import Changes, PrefilterSpec
-from mbr.recipe.words import option_pairs, parse_terms
+from mbr.recipe.words import option_pairs, parse_strategy, parse_terms
 
 # Options of the utility that have flags of their own and may change a score; --dtype is for all models.
 UTILITY_OPTIONS = ("model", "revision", "encoder", "backend", "compute_type", "tokenize")
@@ -62,13 +62,18 @@ def changes_of(options: argparse.Namespace) -> Changes:
         if name in utility_options:
             raise UsageError(f"--option {name} and --{name.replace('_', '-')} say the same twice")
         utility_options[name] = value
-    numbers = {name: value for name in ("budget", "tolerance") if (value := getattr(options, name)) is not None}
+    strategy, strategy_options = (None, {}) if options.strategy is None else parse_strategy(options.strategy)
+    for name in ("budget", "tolerance"):
+        if (value := getattr(options, name)) is not None:
+            if name in strategy_options:
+                raise UsageError(f"--strategy {options.strategy} and --{name} say the same twice")
+            strategy_options[name] = value
     terms, term_options = parse_terms(options.add or (), options.add_model or ())
     return Changes(
         utility=options.utility,
         options=utility_options,
-        strategy=options.strategy,
-        strategy_options=numbers,
+        strategy=strategy,
+        strategy_options=strategy_options,
         terms=terms,
         term_options=term_options,
         weights=options.weights,

@@ -114,7 +114,7 @@ def _print_recipe(recipe: Recipe) -> int:
 
 def _list_utilities() -> int:
     from candidates.common.errors import EnvironmentProblem
-    from mbr.terms import TERMS
+    from mbr.terms import TERMS, Term
     from mbr.utilities import utility_class, utility_names
 
     rows = [("name", "what it is", "can", "needs")]
@@ -127,7 +127,7 @@ def _list_utilities() -> int:
         rows.append((name, kind.summary, ", ".join(kind.capabilities()), kind.needs))
     for name in TERMS:
         try:
-            term = TERMS.load(name)
+            term = TERMS.load(name, Term)
         except EnvironmentProblem as exc:
             rows.append((name, "a broken plug-in", "nothing", str(exc)))
             continue

@@ -181,11 +181,42 @@ def test_the_bundled_model_agrees_with_its_own_beam() -> None:
 
 
 def test_scores_of_an_int8_model_do_not_depend_on_the_other_rows() -> None:
+    """To the bit, although rows of equal lengths share batches."""
+    sizes: list[int] = []
     rows = [(f"I have {number} cats.", "Ich habe" + " große" * (number % 4) + " Katzen.") for number in range(30)]
     with open_forced_scorer("en-de", threads=2) as scorer:
         assert scorer.described()["compute"].startswith("int8")
+        inner = scorer._sums
+        scorer._sums = lambda batches: (sizes.extend(map(len, batches)), inner(batches))[1]  # type: ignore[method-assign, func-returns-value]
         whole = scorer.score(rows)
         assert [float(scorer.score([row])[0]) for row in rows] == whole.tolist()
+        half = scorer.score(rows[::2])
+        assert half.tolist() == whole[::2].tolist()
+    assert max(sizes) > 3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_of_equal_lengths_share_int8_batches_without_changing_a_bit(
+    folders: Folders, family: str, tmp_path: Path
+) -> None:
+    from candidates.backends.convert import convert
+
+    convert(str(folders(family)[0]), tmp_path / "int8", quantization="int8")
+    draw = random.Random(4)
+    words = ["Tom", "hat", "mir", "Brot", "und", "Milch"]
+    rows = [tuple(" ".join(draw.choices(words, k=draw.randint(1, 3))) for _ in range(2)) for _ in range(150)]
+    results = []
+    for tokens in (8192, 40, 1):
+        with open_scorer(tmp_path / "int8", family, batch_tokens=tokens) as scorer:
+            batches = list(scorer._batches(sorted((scorer._encode(*row) for row in set(rows)), key=_lengths)))  # type: ignore[arg-type]
+            assert all(_lengths(row) == _lengths(batch[0]) for batch in batches for row in batch)
+            assert (max(map(len, batches)) > 1) == (tokens > 1)
+            results.append(scorer.score(rows).tolist())  # type: ignore[arg-type]
+    assert results[0] == results[1] == results[2]
+
+
+def _lengths(row: Any) -> tuple[int, int]:
+    return len(row.target), len(row.source)
 
 
 def test_the_description_names_model_compute_type_and_languages(folders: Folders) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from candidates.common import plugins
 from candidates.common.errors import EnvironmentProblem, UsageError
-from candidates.common.plugins import LazyTable, option_names
+from candidates.common.plugins import LazyTable, check_options, option_names
 from tests.support.plug_in import write_plug_in
 
 GROUP = "mbr_decode.test_shapes"
@@ -92,3 +92,20 @@ def test_the_options_of_an_entry_are_its_arguments() -> None:
     function.__annotations__["options"] = Unpack[Table]
     assert option_names(function) == ["model", "width", "depth"]
     assert option_names(lambda a, *, b=1: None) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["depth"], "shape 'round' has no option 'depth' .it takes model, width, device."),
+        ([], "shape 'round' needs the option 'model', which has no default; give it .model=VALUE."),
+    ],
+)
+def test_options_are_those_an_entry_takes_and_all_it_needs(options: list[str], message: str) -> None:
+    def function(model: str, *, width: int = 1, device: str, **more: int) -> None: ...
+
+    with pytest.raises(UsageError, match=message):
+        check_options("shape 'round'", function, options, elsewhere=["device"])
+    check_options("shape 'round'", function, ["model"], elsewhere=["device"])
+    with pytest.raises(UsageError, match="needs the option 'device'"):
+        check_options("shape 'round'", function, ["model", "width"])
