@@ -57,7 +57,6 @@ RULES = (
 # Files that may hold such a phrase, each with its reason.
 EXCEPTIONS = {
     "pear/data/negation.py": "the English words that a corruption exchanges are data",
-    "mbr/terms/": "rewritten on a branch of its own",
 }
 
 

@@ -39,7 +39,7 @@ class Term(Closing, ABC):
     family: str = "other"
     # Whether to show a progress bar of its own while it scores.
     progress: bool = False
-    # Holds scores of earlier runs, for terms that pay for theirs (`mbr.cache.scores`).
+    # Holds scores of earlier runs, for terms whose scores are expensive (`mbr.cache.scores`).
     memory: Memory | None = None
 
     @abstractmethod
