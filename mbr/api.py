@@ -14,7 +14,7 @@ from typing import Any, cast
 from candidates.common.errors import UsageError
 from candidates.formats import BadRecord, Record
 from candidates.lists import Candidate, CandidateList
-from mbr.decide import Decision, SelfRule, Weights
+from mbr.decide import Decision
 from mbr.matrix import UtilityMatrix
 from mbr.opening import open_decoder
 from mbr.pipeline import Decoder, OnError
@@ -22,6 +22,7 @@ from mbr.prefilter import Prefilter
 from mbr.recipe import RUNTIME_OPTIONS, Changes, PrefilterSpec, Recipe, plan_for
 from mbr.strategies import Strategy
 from mbr.utilities import Utility
+from mbr.weights import SelfRule, Weights
 
 
 def decode(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,7 @@ from numpy.typing import NDArray
 from candidates.common.errors import InputError, UsageError
 from candidates.lists import CandidateList
 from mbr.matrix import UtilityMatrix
-
-Weights = Literal["count", "uniform", "logprob"]
-SelfRule = Literal["exclude", "include"]
-WEIGHTS: tuple[Weights, ...] = ("count", "uniform", "logprob")
-SELF_RULES: tuple[SelfRule, ...] = ("exclude", "include")
+from mbr.weights import SELF_RULES, WEIGHTS, SelfRule, Weights
 
 Floats = NDArray[np.float64]
 

@@ -38,7 +38,8 @@ root, borders = sys.argv.pop(1), []
 
 def file_of(frame):
     name = frame.f_code.co_filename
-    return name[len(root) + 1 :] if name.startswith(root) and "frozen" not in name else None
+    inside = name.removeprefix(root + "/")
+    return inside if inside.startswith(("candidates/", "mbr/", "pear/")) else None
 
 def note(frame, event, _):
     own = file_of(frame)

@@ -14,11 +14,11 @@ from typing import Any
 from candidates.common.errors import UsageError
 from candidates.formats import Record
 from candidates.lists import CandidateList, Origin
-from mbr.decide import SelfRule, Weights
 from mbr.recipe.files import recipe_for
 from mbr.recipe.value import Options, PrefilterSpec, Recipe, TermSpec
 from mbr.terms import term_options
 from mbr.utilities import utility_options
+from mbr.weights import SelfRule, Weights
 from pear.shipped import DEFAULT, fits
 
 # Options that name a checkpoint: where one is given, the shipped recipe is not meant.

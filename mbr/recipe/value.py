@@ -20,11 +20,12 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from candidates.common.errors import InputError, UsageError
-from mbr.decide import ReferenceWeights, SelfRule, Weights
+from mbr.decide import ReferenceWeights
 from mbr.signature import Signature
 from mbr.strategies import Strategy, get_strategy, strategy_options
 from mbr.terms import check_term_options, term_family, term_options
 from mbr.utilities import UTILITIES, Utility, check_utility_options, utility_class, utility_options
+from mbr.weights import SelfRule, Weights
 from pear.shipped import shipped_models
 
 # How a model runs, not what it computes: these are no part of a recipe.

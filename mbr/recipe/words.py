@@ -14,10 +14,10 @@ from typing import Any
 import yaml
 
 from candidates.common.errors import UsageError
-from mbr.decide import WEIGHTS, Weights
 from mbr.recipe.plan import Changes
 from mbr.recipe.value import PrefilterSpec
 from mbr.strategies import get_strategy, strategy_options
+from mbr.weights import WEIGHTS, Weights
 
 REPEATED = ("add", "add_model", "add_option")
 

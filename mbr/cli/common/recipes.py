@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from mbr.decide import SELF_RULES, WEIGHTS
 from mbr.strategies import STRATEGIES
+from mbr.weights import SELF_RULES, WEIGHTS
 
 
 def add_rule_options(parser: argparse.ArgumentParser, decision: Any) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from candidates.command.console import Console
 from candidates.options import generator_of
 from mbr.cli.decode.arguments import parser
-from mbr.cli.decode.checks import changes_of, check, output_files
 
 if TYPE_CHECKING:
     from candidates.generation import Generator
@@ -28,6 +27,8 @@ def command(argv: Sequence[str] | None = None) -> int:
 
     p = parser()
     options = p.parse_args(with_config(p, sys.argv[1:] if argv is None else argv))
+    from mbr.cli.decode.checks import check  # not needed for --help
+
     console = Console("mbr-decode", quiet=options.quiet, log_format=options.log_format)
     if options.list_utilities:
         return _list_utilities()
@@ -47,6 +48,7 @@ def command(argv: Sequence[str] | None = None) -> int:
 
 def _planned(options: argparse.Namespace, origin: Any, first: Any = None) -> Recipe:
     """The recipe for lists of this origin; --dtype goes to every model that takes it."""
+    from mbr.cli.decode.checks import changes_of
     from mbr.recipe import plan, read_recipe
     from mbr.recipe.plan import with_precision
 
@@ -153,6 +155,7 @@ def _read(options: argparse.Namespace) -> Iterator[Any]:
 def _code_of_finished_run(options: argparse.Namespace, console: Console) -> int | None:
     """The exit code of a finished run with the same options; None where there is none. No model is loaded."""
     from candidates.command.config import finished_with
+    from mbr.cli.decode.checks import output_files
 
     output, *others = map(Path, output_files(options).values())
     failed = finished_with(output, options, others)

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.support.replay import segment_of, structured
-from mbr.decide import SelfRule, expected_utility, own_weights, rank
+from mbr.decide import expected_utility, own_weights, rank
 from mbr.strategies import AskEach, Outcome, PairScores, Segment, get_strategy
 from mbr.strategies.additive import certainty_of
+from mbr.weights import SelfRule
 from tests.mbr.made import questions
 
 pytestmark = pytest.mark.one_world
