@@ -49,8 +49,8 @@ class Decision:
     """The choice for one candidate list.
 
     `ranking` holds indices into `candidates.texts`, best first. By index: `expected`, the expected utilities;
-    `terms`, the value of every term; `scores`, what they add up to and what ranks (all empty where nothing was scored).
-    Flags: `tie` (the second is exactly as good), `single` (one distinct candidate, nothing scored), `truncated`
+    `terms`, the value of every term; `scores`, what they add up to and what ranks (all empty without a decision).
+    Flags: `tie` (the second is exactly as good), `single` (one distinct candidate, nothing scored: NaN), `truncated`
     (texts longer than the model can take), `unseen` (a budget too small to compare all; candidates left out are not in
     the ranking, their expected utility is NaN), `fallback` (no decision could be made; the first candidate stands in).
     Candidates that a prefilter dropped are not in the ranking either.

@@ -338,9 +338,10 @@ class Decoder(Closing):
         return self.recipe.references.copies(item) > 1
 
     def _single(self, item: CandidateList) -> Decision:
-        """One distinct candidate is chosen without scoring."""
+        """One distinct candidate is chosen without scoring; its numbers are NaN."""
         matrix = self._matrix(item.id, item.texts, _nothing_scored(1))
-        return Decision(item.id, item, (0,), np.zeros(0), np.zeros(0), flags=("single",), matrix=matrix)
+        unknown = np.full(1, np.nan)
+        return Decision(item.id, item, (0,), unknown, unknown, flags=("single",), matrix=matrix)
 
     def _matrix(self, id: str | int, texts: tuple[str, ...], outcome: Outcome, passes: int = 0) -> UtilityMatrix | None:
         if not self.keep_matrix:
