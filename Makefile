@@ -28,6 +28,7 @@ bench: .venv-light/$(MARK)
 bench-all: .venv-light/$(MARK)
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
 	.venv-light/bin/python -m benchmarks.parity_pear_mt
+	.venv-light/bin/python -m benchmarks.compat_pear_mt
 	.venv-light/bin/python -m benchmarks.evaluate_wmt23
 	.venv-light/bin/python -m benchmarks.speed_pear
 	.venv-light/bin/python -m benchmarks.speed_strategies

@@ -331,7 +331,7 @@ class Decoder(Closing):
 
     def _diagonal(self, item: CandidateList) -> NDArray[np.bool_]:
         """Whose u(i, i) matters (or costs nothing) and is not zero by antisymmetry."""
-        if self.utility.relation == "antisymmetric":
+        if self.utility.relation == "antisymmetric" and not self.strategy.first_slot_only:
             return np.zeros(len(item), np.bool_)
         if self.recipe.self_rule == "include" or isinstance(self.utility, MatrixUtility):
             return np.ones(len(item), np.bool_)

@@ -17,32 +17,35 @@ from candidates.command.owner import check_owners
 from candidates.common.version import __version__
 
 if TYPE_CHECKING:
-    from pear.api import (
-        Metric,
+    from pear.inference import (
         build_pairwise_samples,
         build_reference_anchored_samples,
-        download_model,
-        load_from_checkpoint,
         load_metric,
         score_pairwise,
         score_reference_anchored,
     )
     from pear.mbr import pear_utility_matrix, select_mbr_hypothesis
+    from pear.models import MetricModel, download_model, load_from_checkpoint
     from pear.resume_metric import ResumeMetric, with_resume_metric
     from pear.single import Single
 
 check_owners()
 
+# Parts that are there after `import pear`, as in pear-mt; here they are imported when they are first used.
+_MODULES = ("encoders", "inference", "mbr", "models")
 _HOMES = {
+    "MetricModel": "pear.models",
     "ResumeMetric": "pear.resume_metric",
     "Single": "pear.single",
+    "download_model": "pear.models",
+    "load_from_checkpoint": "pear.models",
     "pear_utility_matrix": "pear.mbr",
     "select_mbr_hypothesis": "pear.mbr",
     "with_resume_metric": "pear.resume_metric",
 }
 
 __all__ = [
-    "Metric",
+    "MetricModel",
     "ResumeMetric",
     "Single",
     "__version__",
@@ -60,8 +63,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "mbr":
-        return import_module("pear.mbr")
+    if name in _MODULES:
+        return import_module(f"pear.{name}")
     if name in __all__:
-        return getattr(import_module(_HOMES.get(name, "pear.api")), name)
+        return getattr(import_module(_HOMES.get(name, "pear.inference")), name)
     raise AttributeError(f"module 'pear' has no attribute {name!r}")

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.errors import UsageError
-from pear.api import Metric
+from pear.inference import Predictor, score_pairwise
 
 
 def pear_utility_matrix(
-    model: Metric,
+    model: Predictor,
     source: str,
     hypotheses: Sequence[str],
     *,
@@ -28,15 +28,24 @@ def pear_utility_matrix(
 ) -> NDArray[np.float32]:
     """[n, n], entry (i, j) = PEAR(source, i, j); `half` scores i < j and fills the rest by antisymmetry."""
     if mode not in ("half", "full"):
-        raise UsageError(f"mode {mode!r} is unknown; expected 'half' or 'full'")
+        raise UsageError(f"mode {mode!r} is unknown; mode must be 'half' or 'full'")
     n = len(hypotheses)
     first, second = np.triu_indices(n, k=1) if mode == "half" else np.nonzero(~np.eye(n, dtype=bool))
     matrix = np.zeros((n, n), np.float32)
-    triples = [(source, hypotheses[i], hypotheses[j]) for i, j in zip(first.tolist(), second.tolist(), strict=True)]
-    scores = model.engine(gpus, batch_size).score(triples, progress=progress_bar)
-    matrix[first, second] = scores
+    if not len(first):
+        return matrix
+    scores = score_pairwise(
+        model,
+        [source] * len(first),
+        [hypotheses[i] for i in first.tolist()],
+        [hypotheses[j] for j in second.tolist()],
+        batch_size=batch_size,
+        gpus=gpus,
+        progress_bar=progress_bar,
+    )
+    matrix[first, second] = np.asarray(scores, np.float32)
     if mode == "half":
-        matrix[second, first] = -scores
+        matrix[second, first] = -matrix[first, second]
     return matrix
 
 

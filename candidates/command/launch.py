@@ -19,6 +19,7 @@ COMMANDS = {
     "mbr-evaluate": "mbr.cli.evaluate.command",
     "mbr-metaeval": "mbr.cli.metaeval.command",
     "mbr-doctor": "mbr.cli.doctor",
+    "pear": "pear.commands",
     "pear-score": "pear.cli.score",
     "pear-train": "pear.cli.train",
     "pear-convert": "pear.cli.convert",
@@ -42,6 +43,7 @@ mbr_compare = partial(start, "mbr-compare")
 mbr_evaluate = partial(start, "mbr-evaluate")
 mbr_metaeval = partial(start, "mbr-metaeval")
 mbr_doctor = partial(start, "mbr-doctor")
+pear = partial(start, "pear")
 pear_score = partial(start, "pear-score")
 pear_train = partial(start, "pear-train")
 pear_convert = partial(start, "pear-convert")

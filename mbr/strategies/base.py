@@ -153,7 +153,9 @@ class Strategy:
     `converse(segment)` starts the conversation about one list. `passes(candidates, diagonal, relation)` is the number
     of pairs it asks for, where `diagonal` of the u(i, i) matter; an `adaptive` strategy may ask for fewer.
     `rounds(candidates)` is the approximate number of requests they come in. `settings` go into the signature.
-    `alternative` is the strategy to suggest where the utility is not antisymmetric.
+    `alternative` is the strategy to suggest where the utility is not antisymmetric. With `first_slot_only` the scores
+    of a row all have its candidate in the first slot and keep the order bias of the utility; so must u(i, i), which is
+    scored then, also where antisymmetry would make it zero.
     """
 
     name: str
@@ -162,6 +164,7 @@ class Strategy:
     passes: Callable[[int, int, Relation], int]
     rounds: Callable[[int], int] = lambda size: 1
     needs_antisymmetry: bool = False
+    first_slot_only: bool = False
     alternative: str = "full"
     # The kind of utility it needs: one that compares ("pairs"), rates ("quality") or aggregates ("aggregate").
     asks: Literal["pairs", "quality", "aggregate"] = "pairs"

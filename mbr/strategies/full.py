@@ -15,7 +15,7 @@ from mbr.strategies.complete import with_diagnostics
 
 
 def full() -> Strategy:
-    return Strategy("full", "every ordered pair", full_conversation, full_passes)
+    return Strategy("full", "every ordered pair", full_conversation, full_passes, first_slot_only=True)
 
 
 def both() -> Strategy:

@@ -97,7 +97,7 @@ def test_selection_divides_by_the_others() -> None:
 
 def test_unequal_lengths_and_unknown_modes_are_value_errors(pinned: tuple[Any, Any]) -> None:
     metric, _ = pinned
-    with pytest.raises(ValueError, match=r"equal lengths; found \[1, 2, 1\]"):
+    with pytest.raises(ValueError, match=r"equal lengths; got \[1, 2, 1\]"):
         pear.build_pairwise_samples(["a"], ["b", "c"], ["d"])
     with pytest.raises(ValueError, match="mode 'triple'"):
         pear.score_pairwise(metric, ["a"], ["b"], ["c"], mode="triple")  # type: ignore[arg-type]
