@@ -20,6 +20,7 @@ import torch
 import yaml
 
 from candidates.common.errors import InputError, MbrError, ModelError
+from candidates.common.text import atomic_output
 from pear.model import HeadConfig, PearNetwork, build_network
 from pear.runtime.encoders import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
 from pear.runtime.hub import ALIASES, locate
@@ -153,7 +154,7 @@ def save_released(checkpoint: Checkpoint, root: str | Path, *, final: str | Path
     state = {_released_name(key): value for key, value in _to_ours(network).items()}
     # Lightning refuses a checkpoint that does not say which of its versions wrote it.
     content = {"state_dict": state, "hyper_parameters": hparams, "pytorch-lightning_version": "2.6.0"}
-    with (root / "checkpoints" / "model.ckpt").open("wb") as stream:  # torch's own files have errors without a reason
+    with atomic_output(root / "checkpoints" / "model.ckpt") as stream:
         torch.save(content, stream)
 
 

@@ -113,7 +113,10 @@ def run(command: str, main: Callable[[], int]) -> NoReturn:
     open_standard_streams()
     console = Console(command, log_format="json" if _wants_json(sys.argv[1:]) else "text")
     try:
-        code = main()
+        try:
+            code = main()
+        except SystemExit as exc:  # of --help, whose text is output as well
+            code = exc.code if isinstance(exc.code, int) else 0
         sys.stdout.flush()
     except MbrError as exc:
         console.error(str(exc))

@@ -117,7 +117,7 @@ def atomic_output(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes
         with disk_errors(path):
             raw = io.BufferedWriter(OutputFile(temporary, "w", shown=path))
         with raw:
-            with _compressed(raw, path) as stream:
+            with _compressed(raw, path) as stream, _own_story():
                 yield stream
             with disk_errors(path):
                 raw.flush()
@@ -126,6 +126,20 @@ def atomic_output(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes
     finally:
         with suppress(OSError):  # it was never made, and the error that says why must not be replaced
             temporary.unlink()
+
+
+@contextmanager
+def _own_story() -> Iterator[None]:
+    """A full disk stays one where a library ends with an error of its own for it, as torch.save does."""
+    try:
+        yield
+    except MbrError:
+        raise
+    except Exception as exc:
+        cause = exc.__context__
+        if isinstance(cause, ResourceError):
+            raise ResourceError(str(cause)) from exc
+        raise
 
 
 class OutputFile(io.FileIO):
@@ -202,16 +216,14 @@ def _check_place(path: Path, target: Path, *, make: bool) -> None:
 def _is_input(target: Path, name: str | Path, *, folder: bool) -> bool:
     """Whether writing the target would overwrite this input, or a part of it."""
     try:
+        written = os.stat(target)
         if str(name) == "-":
-            return sys.stdin is not None and os.path.samestat(os.fstat(sys.stdin.fileno()), os.stat(target))
-        if os.path.samefile(target, name):
-            return True
+            return sys.stdin is not None and os.path.samestat(os.fstat(sys.stdin.fileno()), written)
+        read = os.stat(name)
     except (OSError, ValueError):  # one of them does not exist
-        pass
+        return False
     real = Path(os.path.realpath(name))
-    if folder:
-        return target == real or (target in real.parents and real.exists())
-    return target == real or (real in target.parents and target.exists())
+    return os.path.samestat(written, read) or (target in real.parents if folder else real in target.parents)
 
 
 def remove_debris(path: Path) -> None:

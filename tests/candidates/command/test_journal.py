@@ -313,6 +313,38 @@ def test_a_full_disk_keeps_the_last_commit(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b"".join(lines)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "room", "name"),
+    [((9000, 1), 5000, "out.partial"), ((1, 9000), 5000, "more.partial"), ((1, 1), 100, "out.progress")],
+)
+def test_a_full_disk_is_blamed_on_the_file_that_was_written(
+    tmp_path: Path, sizes: tuple[int, int], room: int, name: str
+) -> None:
+    def run() -> None:
+        with Journal([tmp_path / "out", tmp_path / "more"], {}) as journal:
+            for _ in journal.checked(ITEMS):
+                journal.write([b"x" * size for size in sizes], 1)
+                journal.commit()
+
+    with pytest.raises(ResourceError, match=f"no space left while writing .*{name}: "), largest_file(room):
+        run()
+    assert names(tmp_path) == []
+
+
+def test_files_grow_beside_the_real_file_and_a_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "out").symlink_to("real/behind")
+    with Journal([tmp_path / "out"], {}) as journal:
+        for item in journal.skip_done(ITEMS[:2]):
+            journal.write([item.encode()], 1)
+        assert names(tmp_path / "real") == ["behind.partial", "behind.progress"]
+        assert names(tmp_path) == ["out", "real"]
+        assert was_interrupted([tmp_path / "out"])
+        journal.finish([publish_as_is])
+    assert (tmp_path / "out").is_symlink()
+    assert names(tmp_path / "real") == ["behind"]
+
+
 def test_a_disk_that_is_full_from_the_start_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ResourceError), largest_file(3):
         work(tmp_path)
