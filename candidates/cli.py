@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from candidates.command.config import finished_with, save_config, with_config
 from candidates.command.console import Console, Parser, add_message_options
+from candidates.command.outputs import check_outputs, input_models
 from candidates.common.errors import InputError, UsageError
 from candidates.formats import OUTPUT_FORMATS, BadRecord, guess_format, render_failure, render_header, render_list
 from candidates.options import add_generation_options, generator_of
@@ -59,12 +60,18 @@ def command(argv: Sequence[str] | None = None) -> int:
     p = parser()
     options = p.parse_args(with_config(p, sys.argv[1:] if argv is None else argv))
     console = Console("mbr-generate", quiet=options.quiet, log_format=options.log_format)
-    if options.output == "":
-        raise UsageError("-o has an empty name; give the name of a file to write")
     if options.convert is not None:
         return _convert(options, console)
     if options.resume and not options.output:
         raise UsageError("--resume needs an output file (-o FILE)")
+    check_outputs(
+        {"output": options.output},
+        inputs=[options.sources, *input_models(options.translator)],
+        config=options.config,
+        force=options.force,
+        journaled=True,
+        resume=options.resume,
+    )
     options.format = options.format or _format_of(options.output)
     output = Path(options.output) if options.output else None
     if options.resume and not options.force and output is not None:
@@ -165,7 +172,7 @@ def _convert(options: argparse.Namespace, console: Console) -> int:
     if quantization not in QUANTIZATIONS:
         expected = ", ".join(QUANTIZATIONS)
         raise UsageError(f"--compute-type {quantization} is not a type to convert to; expected one of {expected}")
-    if options.output is None:
+    if not options.output:
         raise UsageError("--convert needs a folder to write (-o FOLDER)")
     convert(options.convert, Path(options.output), quantization=quantization, force=options.force)
     console.info(f"{options.output} is ready: mbr-generate --model {options.output}")

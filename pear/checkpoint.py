@@ -20,6 +20,7 @@ import torch
 import yaml
 
 from candidates.common.errors import InputError, MbrError, ModelError
+from candidates.common.text import atomic_output
 from pear.model import HeadConfig, PearNetwork, build_network
 from pear.runtime.encoders import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
 from pear.runtime.hub import ALIASES, locate
@@ -118,7 +119,7 @@ def save_checkpoint(
     network = checkpoint.network
     config = json.loads(network.encoder.config.to_json_string(use_diff=False))
     config["pear"] = {"format": FORMAT_VERSION, "kind": network.kind, **network.config.to_dict()}
-    (folder / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+    (folder / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     weights = {key: value.half() if half else value for key, value in _to_ours(network).items()}
     save_file({key: value.contiguous() for key, value in weights.items()}, folder / "model.safetensors")
     (folder / "model.safetensors").chmod(0o644)  # safetensors keeps it to its owner
@@ -148,12 +149,13 @@ def save_released(checkpoint: Checkpoint, root: str | Path, *, final: str | Path
         **settings,
         "hidden_sizes": list(settings["hidden_sizes"]),
     }
-    (root / "hparams.yaml").write_text(yaml.safe_dump(hparams, sort_keys=False))
+    (root / "hparams.yaml").write_text(yaml.safe_dump(hparams, sort_keys=False), encoding="utf-8")
     (root / "checkpoints").mkdir()
     state = {_released_name(key): value for key, value in _to_ours(network).items()}
     # Lightning refuses a checkpoint that does not say which of its versions wrote it.
     content = {"state_dict": state, "hyper_parameters": hparams, "pytorch-lightning_version": "2.6.0"}
-    torch.save(content, root / "checkpoints" / "model.ckpt")
+    with atomic_output(root / "checkpoints" / "model.ckpt") as stream:
+        torch.save(content, stream)
 
 
 # --- our layout

@@ -91,10 +91,10 @@ def warm_runner(quiet_machine: None) -> Iterator[WarmRunner]:
 def warm(warm_runner: WarmRunner, tmp_path: Path) -> Run:
     """As `run`, in a process that need not import torch and transformers first: where that is not what is tested."""
 
-    def call(*words: Any, stdin: str | bytes = "") -> subprocess.CompletedProcess[str]:
+    def call(*words: Any, stdin: str | bytes = "", conditions: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
         command = [str(Path(sys.executable).with_name(str(words[0]))), *map(str, words[1:])]
         content = stdin if isinstance(stdin, bytes) else stdin.encode()
-        code, out, err = warm_runner.run(command, content, tmp_path)
+        code, out, err = warm_runner.run(command, content, tmp_path, conditions)
         return subprocess.CompletedProcess(command, code, out.decode(), err.decode())
 
     return call

@@ -15,14 +15,14 @@ from candidates.backends.ct2_model import SIDECAR
 from candidates.backends.hf_model import model_positions
 from candidates.backends.tokens import all_tokens, load_transformers_tokenizer
 from candidates.common.errors import ModelError, UsageError
-from candidates.common.text import disk_errors
+from candidates.common.text import check_output, disk_errors
 
 QUANTIZATIONS = ("float32", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16")
 
 
 def convert(model: str, folder: Path, *, quantization: str = "int8", force: bool = False) -> None:
     """Convert a transformers folder or hub name; `folder` appears when it is complete."""
-    folder = folder.resolve()
+    folder = check_output(folder, folder=True, inputs=[model])
     if folder.exists() and not force:
         raise UsageError(f"{folder} exists; give --force to replace it, or another name")
     if folder.exists() and not (folder / SIDECAR).is_file():

@@ -7,7 +7,6 @@ object per line. Texts being translated are never logged.
 from __future__ import annotations
 
 import argparse
-import errno
 import json
 import os
 import signal
@@ -19,7 +18,9 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NoReturn
 
+from candidates.command.streams import open_standard_streams
 from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
+from candidates.common.text import FULL
 
 EXIT_CODES = """\
 exit codes:
@@ -54,7 +55,8 @@ class Console:
         if self.json:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             record = {"time": stamp, "level": level, "command": self.command, "message": message, **fields}
-            line = json.dumps(record, ensure_ascii=False)
+            # In an ASCII locale letters are escaped as JSON escapes them, not as Python does.
+            line = json.dumps(record, ensure_ascii=(sys.stderr.encoding or "utf-8").lower() not in ("utf-8", "utf8"))
         else:
             line = f"{self.command}: {message}" if level == "info" else f"{self.command}: {level}: {message}"
         with suppress(OSError):  # a closed or full stderr leaves no place to report it
@@ -108,12 +110,13 @@ class Terminated(BaseException):
 def run(command: str, main: Callable[[], int]) -> NoReturn:
     """Call `main` and end the process with the exit code of its outcome (see `EXIT_CODES`)."""
     signal.signal(signal.SIGTERM, _terminate)
-    for name in ("stdout", "stderr"):  # a caller may have closed them
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the life of the process
+    open_standard_streams()
     console = Console(command, log_format="json" if _wants_json(sys.argv[1:]) else "text")
     try:
-        code = main()
+        try:
+            code = main()
+        except SystemExit as exc:  # of --help, whose text is output as well
+            code = exc.code if isinstance(exc.code, int) else 0
         sys.stdout.flush()
     except MbrError as exc:
         console.error(str(exc))
@@ -133,8 +136,7 @@ def run(command: str, main: Callable[[], int]) -> NoReturn:
         code = ResourceError.exit_code
     except OSError as exc:
         console.error(f"{exc.filename or 'input/output'}: {exc.strerror or exc}")
-        full = exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        code = ResourceError.exit_code if full else InputError.exit_code
+        code = ResourceError.exit_code if exc.errno in FULL else InputError.exit_code
     except Exception:
         traceback.print_exc()
         console.error("this is a bug in mbr-decode; please report it with the lines above")

@@ -1,9 +1,10 @@
 """Output files that survive a kill: written beside their final names, committed every second, published whole.
 
-During a run `NAME.partial` grows, and `NAME.progress` records how much of it is valid: segments done, bytes per file, a
-digest of the input so far. A run that is killed and resumed cuts the partial files back to the last commit, checks
-that input and settings are the same, and continues; the published files have the same bytes as those of an
-uninterrupted run. Under the final names there is never anything but a complete file.
+During a run `NAME.partial` grows beside the real file (symbolic links are followed), and `NAME.progress` records how
+much of it is valid: segments done, bytes per file, a digest of the input so far. A run that is killed and resumed cuts
+the partial files back to the last commit, checks that input and settings are the same, and continues; the published
+files have the same bytes as those of an uninterrupted run. Under the final names there is never anything but a complete
+file.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import io
 import json
+import math
 import os
 import time
 from collections import deque
@@ -23,7 +26,16 @@ from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
 from candidates.common.errors import InputError, MbrError, UsageError
-from candidates.common.text import atomic_output, disk_errors, publish, refuse_overwrite, remove_debris
+from candidates.common.text import (
+    OutputFile,
+    atomic_output,
+    check_output,
+    disk_errors,
+    publish,
+    refuse_overwrite,
+    regular_target,
+    remove_debris,
+)
 
 Item = TypeVar("Item")
 Publisher = Callable[[Path, Path], None]
@@ -52,10 +64,10 @@ class Journal:
         keep_on_error: bool = True,
     ) -> None:
         for path in files:
-            refuse_overwrite(path, force=True)  # a folder is refused in any case
+            check_output(path, force=True)  # what can be overwritten is decided below
         self.files = files
         self.settings = settings
-        self._seconds = _seconds_between_commits()
+        self._seconds = seconds_between_commits()
         self._partials = [partial_path(path) for path in files]
         self._progress_path = progress_path(files[0])
         self._digest = hashlib.blake2b(digest_size=16)
@@ -90,7 +102,7 @@ class Journal:
             for path, size in zip(self._partials, self.last.sizes, strict=True):
                 with disk_errors(path):
                     path.touch()
-                    stream = path.open("r+b")
+                    stream = io.BufferedRandom(OutputFile(path, "r+", shown=path))
                     self._streams.append(stream)
                     stream.truncate(size)
                     stream.seek(size)
@@ -149,9 +161,8 @@ class Journal:
         digest = self._written.digest
         for _ in range(segments):
             digest = self._digests.popleft()
-        with disk_errors(self.files[0]):
-            for stream, chunk in zip(self._streams, chunks, strict=True):
-                stream.write(chunk)
+        for stream, chunk in zip(self._streams, chunks, strict=True):
+            stream.write(chunk)
         sizes = [size + len(chunk) for size, chunk in zip(self._written.sizes, chunks, strict=True)]
         self._written = Commit(self._written.segments + segments, self._written.failed + failed, sizes, digest)
         if time.monotonic() - self._committed_at >= self._seconds:
@@ -159,11 +170,11 @@ class Journal:
 
     def commit(self) -> None:
         """Sync everything written so far to disk and record it: a resumed run continues from here."""
-        with disk_errors(self.files[0]):
-            for stream in self._streams:
+        for path, stream in zip(self._partials, self._streams, strict=True):
+            with disk_errors(path):
                 stream.flush()
                 os.fsync(stream.fileno())
-            self._append_progress(asdict(self._written))
+        self._append_progress(asdict(self._written))
         self.last = self._written
         self._committed_at = time.monotonic()
 
@@ -185,9 +196,10 @@ class Journal:
             self._append_progress({"settings": self.settings})
 
     def _append_progress(self, record: dict[str, Any]) -> None:
-        self._progress.write(json.dumps(record).encode() + b"\n")
-        self._progress.flush()
-        os.fsync(self._progress.fileno())
+        with disk_errors(self._progress_path):
+            self._progress.write(json.dumps(record).encode() + b"\n")
+            self._progress.flush()
+            os.fsync(self._progress.fileno())
 
     def _read_progress(self) -> Commit:
         lines = self._progress_path.read_bytes().split(b"\n")[:-1]  # a line without its end was never finished
@@ -209,7 +221,7 @@ class Journal:
             )
         for path, final, size in zip(self._partials, self.files, last.sizes, strict=True):
             if not path.exists() and final.is_file() and final.stat().st_size == size:
-                os.replace(final, path)  # killed while publishing, when this file had its name already
+                os.replace(regular_target(final), path)  # killed while publishing, when this file had its name already
             # Killed before the first commit, a run may not have made its files yet.
             if size and (not path.exists() or path.stat().st_size < size):
                 raise InputError(f"{path} is missing or shorter than recorded; give --force to start anew")
@@ -217,13 +229,14 @@ class Journal:
         return last if last.segments else nothing
 
     def _close(self) -> None:
-        for stream, size in zip(self._streams, self.last.sizes, strict=False):  # not all may have been opened
+        # Not all may have been opened.
+        for path, stream, size in zip(self._partials, self._streams, self.last.sizes, strict=False):
             try:
                 stream.close()
-            except OSError:
+            except (OSError, MbrError):
                 pass  # what the full disk did not take was never committed
             finally:
-                os.truncate(stream.name, size)
+                os.truncate(path, size)
         with contextlib.suppress(OSError):
             self._progress.close()
 
@@ -236,13 +249,16 @@ class Journal:
                 path.unlink()
 
 
-def _seconds_between_commits() -> float:
-    """A short interval costs time; a long one loses more work in a kill."""
+def seconds_between_commits() -> float:
+    """From the environment: a short interval costs time; a long one loses more work in a kill."""
     seconds = os.environ.get("MBR_COMMIT_SECONDS", "1")
     try:
-        return float(seconds)
-    except ValueError as exc:
-        raise UsageError(f"MBR_COMMIT_SECONDS {seconds!r} is not a number of seconds; correct or unset it") from exc
+        value = float(seconds)
+    except ValueError:
+        value = math.nan
+    if not value >= 0:
+        raise UsageError(f"MBR_COMMIT_SECONDS {seconds!r} is not a number of seconds; correct or unset it")
+    return value
 
 
 def _parsed_commit(record: dict[str, Any], *, files: int) -> Commit:
@@ -261,12 +277,18 @@ def _lock(stream: IO[bytes], output: Path) -> None:
         raise UsageError(f"another process is writing {output}; wait for it, or stop it") from exc
 
 
+def beside(file: Path, suffix: str) -> Path:
+    """The file with this suffix beside the real file that a name leads to."""
+    real = Path(os.path.realpath(file))
+    return real.with_name(real.name + suffix)
+
+
 def partial_path(file: Path) -> Path:
-    return file.with_name(file.name + ".partial")
+    return beside(file, ".partial")
 
 
 def progress_path(first_file: Path) -> Path:
-    return first_file.with_name(first_file.name + ".progress")
+    return beside(first_file, ".progress")
 
 
 def was_interrupted(files: list[Path]) -> bool:

@@ -84,5 +84,6 @@ class Sink:
         if any(self._headers):
             self.write(b"", [b""] * (len(self._headers) - 1), segments=0, failed=0)
         if self._output:
+            self._journal.commit()  # a full disk shows before there is anything beside the output
             before_publishing(self._journal.failed)
         self._journal.finish(self._publishers)

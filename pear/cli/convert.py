@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.model_options import HUB, add_model_options
 from candidates.common.errors import ModelError, UsageError
+from candidates.common.text import check_output, disk_errors
 from pear.cli.model import open_checkpoint
 
 if TYPE_CHECKING:
@@ -43,16 +44,26 @@ def parser() -> Parser:
 def command(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
     console = Console("pear-convert", quiet=options.quiet, log_format=options.log_format)
-    target = Path(options.folder)
+    if not options.folder:
+        raise UsageError("the folder to write has an empty name; give the name of a new folder")
+    target = check_output(options.folder, folder=True, inputs=[options.model])
     if target.exists():
-        raise UsageError(f"{target} exists; give the name of a new folder")
+        raise UsageError(f"{options.folder} exists; give the name of a new folder")
+    checkpoint = open_checkpoint(options, allow_pickle=options.allow_pickle)
+    with disk_errors(target):
+        difference = _convert(checkpoint, target, options.to)
+    console.info(f"wrote {options.folder}; probe scores differ by at most {difference:.1g} from the original")
+    return 0
+
+
+def _convert(checkpoint: Checkpoint, target: Path, layout: str) -> float:
+    """Write the folder, whole or not at all; the largest difference of scores."""
     from pear.checkpoint import load_checkpoint, save_checkpoint, save_released
 
-    checkpoint = open_checkpoint(options, allow_pickle=options.allow_pickle)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
         written = Path(scratch, target.name)
-        if options.to == "released":
+        if layout == "released":
             save_released(checkpoint, written, final=target)
         else:
             save_checkpoint(checkpoint, written, origin=f"Converted from {checkpoint.name} by pear-convert.")
@@ -60,8 +71,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         if not difference <= 1e-5:  # so that NaN fails too
             raise ModelError(f"the converted checkpoint scores differently by {difference:.2g}; nothing was written")
         os.rename(written, target)
-    console.info(f"wrote {target}; probe scores differ by at most {difference:.1g} from the original")
-    return 0
+    return difference
 
 
 def _largest_difference(before: Checkpoint, after: Checkpoint) -> float:

@@ -70,10 +70,13 @@ def parser() -> Parser:
 
 
 def command(argv: Sequence[str] | None = None) -> int:
+    from candidates.command.outputs import check_outputs, input_models
     from candidates.common.text import atomic_output, lines
 
     options = parser().parse_args(argv)
     console = Console("pear-score", quiet=options.quiet, log_format=options.log_format)
+    inputs = [options.input, *input_models(options.model, options.encoder)]
+    check_outputs({"output": options.output}, inputs=inputs, force=options.force)
     rows = lines(options.input)
     first = next(rows, None)
     if first is None:

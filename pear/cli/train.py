@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.model_options import HUB, add_model_options
 from candidates.command.numbers import check_numbers
+from candidates.command.streams import check_standard_output
 from candidates.common.errors import UsageError
+from candidates.common.text import check_output
 from pear.training.recipe import RESUME_METRIC, Recipe
 
 if TYPE_CHECKING:
@@ -150,10 +152,12 @@ def command(argv: Sequence[str] | None = None) -> int:
     if not options.data:
         raise UsageError("no judgments to learn from; give --data FILE")
     if options.statistics_only:
+        check_standard_output()
         return _statistics(_sources(options), _recipe(options))
     if not options.output:
         raise UsageError("-o FOLDER is needed: where the trained model goes")
     check_numbers(options, positive=("threads",))
+    _output(options)
     _recipe(options), _origin(options)  # refuse wrong settings before anything heavy is imported
     return _train(options, console, shlex.join(["pear-train", *words]))
 
@@ -196,7 +200,15 @@ def _statistics(sources: Sources, recipe: Recipe) -> int:
 def _job(options: argparse.Namespace, command: str) -> Job:
     from pear.training.run import Job
 
-    return Job(_recipe(options), _origin(options), _sources(options), Path(options.output), command, options.half)
+    return Job(_recipe(options), _origin(options), _sources(options), _output(options), command, options.half)
+
+
+def _output(options: argparse.Namespace) -> Path:
+    """The folder to write, checked before anything heavy is imported; a link is followed."""
+    output = Path(options.output)
+    inputs = [*options.data, *(options.dev_data or ()), *(options.pretrain_data or ()), options.from_model, options.run]
+    target = check_output(output, folder=True, inputs=inputs)
+    return target if output.is_symlink() else output
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:

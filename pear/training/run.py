@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from candidates.common.errors import InputError, UsageError
+from candidates.common.text import check_output, disk_errors
 from pear.checkpoint import Checkpoint, save_checkpoint
 from pear.data import Group, Judgment, average_raters, group, guess_format, read_judgments, sample_pairs, split
 from pear.data.pairs import source_key
@@ -131,6 +132,8 @@ def run(
 
 
 def _check_folders(job: Job, resume: bool) -> None:
+    for folder in (job.output, job.work):
+        check_output(folder, folder=True, inputs=(*job.sources.files, *job.sources.dev, *job.sources.pretrain))
     if job.output.exists() and (not job.output.is_dir() or any(job.output.iterdir())):
         raise UsageError(f"{job.output} exists; give the name of a new folder")
     if job.work.exists() and not resume:
@@ -188,12 +191,15 @@ def _publish(
         "statistics": numbers,
         "log": logs,
     }
-    save_checkpoint(checkpoint, scratch, card=card(facts), half=job.half)
-    (scratch / "training.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (scratch / "loss.svg").write_text(draw_losses(logs), encoding="utf-8")
-    if job.output.exists():
-        job.output.rmdir()  # empty, as was checked
-    scratch.rename(job.output)
+    with disk_errors(scratch):
+        save_checkpoint(checkpoint, scratch, card=card(facts), half=job.half)
+        content = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+        (scratch / "training.json").write_text(content, encoding="utf-8")
+        (scratch / "loss.svg").write_text(draw_losses(logs), encoding="utf-8")
+    with disk_errors(job.output):
+        if job.output.exists():
+            job.output.rmdir()  # empty, as was checked
+        scratch.rename(job.output)
 
 
 def _read_log(file: Path) -> list[dict[str, Any]]:

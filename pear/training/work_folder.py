@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from candidates.common.errors import ModelError, UsageError
-from candidates.common.text import atomic_output
+from candidates.common.text import atomic_output, disk_errors
 from pear.data import Group
 from pear.training.recipe import Recipe
 
@@ -47,7 +47,7 @@ class WorkFolder:
         return _read(self.path / BEST)
 
     def append_to_log(self, line: dict[str, Any]) -> None:
-        with (self.path / LOG).open("a", encoding="utf-8") as log:
+        with disk_errors(self.path / LOG), (self.path / LOG).open("a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
 
     def cut_log(self, step: int) -> None:

@@ -164,7 +164,7 @@ def test_the_statistics_are_data(run: Run, data: Path) -> None:
         ([], 2, "give --data"),
         (["--data", "data.jsonl"], 2, "-o FOLDER"),
         (["--data", "none.csv", "-o", "model"], 3, "none.csv"),
-        (["--data", "data.jsonl", "-o", "data.jsonl"], 2, "exists"),
+        (["--data", "data.jsonl", "-o", "data.jsonl"], 2, "data.jsonl is a file; expected the name of a folder"),
         (["--data", "data.jsonl", "-o", "model", "--kind", "resume"], 3, "--score-range"),
         (["--data", "data.jsonl", "-o", "model", "--score-range", "0", "-25"], 2, "the worst score comes first"),
         (["--data", "data.jsonl", "-o", "model", "--from", "a", "--from-encoder", "b"], 2, "not with both"),

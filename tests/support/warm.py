@@ -9,6 +9,7 @@ What a child does not have of its own: a first import of those libraries, what t
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import json
@@ -18,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,18 @@ class WarmRunner:
         self.server: subprocess.Popen[bytes] | None = None
         self.ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
-    def run(self, words: list[str], stdin: bytes, cwd: Path) -> tuple[int, bytes, bytes]:
+    def run(
+        self, words: list[str], stdin: bytes, cwd: Path, conditions: Sequence[str] = ()
+    ) -> tuple[int, bytes, bytes]:
+        """Exit code, output and errors of a command.
+
+        Args:
+            words: the script and its options.
+            stdin: what it reads.
+            cwd: where it runs.
+            conditions: `closed` (standard output is), `full` (standard output is on a full disk), `bound` (root too is
+                bound by the permissions of files).
+        """
         if self.server is None:
             command = [sys.executable, __file__, str(self.theirs.fileno())]
             self.server = subprocess.Popen(command, pass_fds=[self.theirs.fileno()], stdin=subprocess.DEVNULL)
@@ -43,7 +56,8 @@ class WarmRunner:
             stdin_file.write(stdin)
             stdin_file.seek(0)
             files = [stdin_file.fileno(), out.fileno(), err.fileno()]
-            socket.send_fds(self.ours, [json.dumps([words, str(cwd), dict(os.environ)]).encode()], files)
+            request = json.dumps([words, str(cwd), dict(os.environ), list(conditions)]).encode()
+            socket.send_fds(self.ours, [request], files)
             code = self.ours.recv(LONGEST)
             assert code, "the process that runs commands has ended"
             for file in (out, err):
@@ -69,15 +83,28 @@ def serve(requests: socket.socket) -> list[str]:
             for number, file in enumerate(files):
                 os.dup2(file, number)
                 os.close(file)
-            words, cwd, environment = json.loads(message)
+            words, cwd, environment, conditions = json.loads(message)
             os.chdir(cwd)
             os.environ.clear()
             os.environ.update(environment)
+            _establish(conditions)
             return list(words)
         for file in files:
             os.close(file)
         _, status = os.waitpid(child, 0)
         requests.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _establish(conditions: list[str]) -> None:
+    if "closed" in conditions:
+        os.close(1)
+        sys.stdout = sys.__stdout__ = None  # type: ignore[assignment,misc]
+    if "full" in conditions:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+    if "bound" in conditions and os.geteuid() == 0:
+        # Version 3 of the call: effective, permitted and inheritable capabilities, in two halves; none is left.
+        header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+        assert ctypes.CDLL(None).capset(header, none) == 0
 
 
 def _import_libraries() -> None:

@@ -7,32 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from candidates.common.errors import UsageError
 from mbr.cli.common.layout import WIDTH
-
-
-def check_output_files(options: argparse.Namespace, second: str) -> None:
-    """Refuse files that cannot be written, before any work.
-
-    Args:
-        options: with `output`, `force` and the option `second`, each None where it was left out.
-        second: name of the option for a second file.
-    """
-    from candidates.command.config import config_path
-    from candidates.common.text import refuse_overwrite, regular_target
-
-    files = [path for name in ("output", second) if (path := getattr(options, name, None)) is not None]
-    if "" in files or "-" in files:
-        raise UsageError(
-            f"--output and --{second} need the name of a file; without -o the output goes to standard output"
-        )
-    targets = [regular_target(Path(path)) for path in files]
-    if len(set(targets)) < len(targets):
-        raise UsageError(f"--output and --{second} name the same file")
-    if options.output is not None and regular_target(config_path(Path(options.output))) in targets:
-        raise UsageError(f"--{second} names the file beside --output that holds the options; give another name")
-    for path in files:
-        refuse_overwrite(Path(path), force=options.force)
 
 
 def table_width(options: argparse.Namespace) -> int:

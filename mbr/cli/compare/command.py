@@ -163,6 +163,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     console = Console("mbr-compare", quiet=options.quiet, log_format=options.log_format)
     _check(options)
 
+    from candidates.common.text import regular_target
     from mbr.cli.compare.input import read_input
     from mbr.cli.compare.settings import judges_of, nbest_of, oracle_of, settings_of
 
@@ -172,7 +173,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     with ExitStack() as stack:
         lists = read_input(options, settings, judges, oracle, stack, console)
-        _make_folder(Path(options.output))
+        _make_folder(regular_target(Path(options.output)))
         done = _compare(options, settings, judges, oracle, lists, stack, console)
     _print_table(done)
     _write(done, options)
@@ -190,7 +191,8 @@ def _make_folder(folder: Path) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    from candidates.common.text import refuse_overwrite
+    from candidates.command.streams import check_standard_output
+    from candidates.common.text import check_output
 
     if options.candidates is None and options.sources is None:
         raise UsageError("nothing to compare; give --sources FILE to translate, or --candidates FILE with lists")
@@ -203,10 +205,10 @@ def _check(options: argparse.Namespace) -> None:
         options, not_negative=("bootstrap", "trials", "seed", "study"), positive=("threads", "batch_tokens", "nbest")
     )
     folder = Path(options.output)
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; expected a folder for {', '.join(FILES)}")
-    for name in FILES:
-        refuse_overwrite(folder / name, force=options.force)
+    check_output(folder, folder=True)
+    for name in FILES if folder.is_dir() else ():
+        check_output(folder / name, force=options.force, inputs=[*words, options.config])
+    check_standard_output()  # for the table
 
 
 def _compare(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from candidates.command.console import Console
@@ -19,12 +18,6 @@ UTILITY_OPTIONS = ("model", "revision", "encoder", "backend", "compute_type", "t
 
 def check(options: argparse.Namespace, console: Console) -> None:
     """Refuse what does not fit together."""
-    files = output_files(options)
-    for name, path in files.items():
-        if path == "":
-            raise UsageError(f"--{name} needs the name of a file")
-    if len({Path(path).resolve() for path in files.values()}) < len(files):
-        raise UsageError(f"{', '.join(f'--{name}' for name in files)} name the same file")
     if options.matrix and options.matrix.endswith(".gz"):
         raise UsageError("an .npz file is compressed already; leave out .gz")
     for name in ("threads", "top", "batch_tokens"):
@@ -40,11 +33,35 @@ def check(options: argparse.Namespace, console: Console) -> None:
         raise UsageError("only one of --candidates, --sources and --logprobs can be standard input")
     if options.candidates is None:
         _check_text_input(options, console)
-        return
+    else:
+        _check_no_generation(options)
+    _check_outputs(options)
+
+
+def _check_no_generation(options: argparse.Namespace) -> None:
     given = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
     if given:
         verb = "goes" if len(given) == 1 else "go"
         raise UsageError(f"{', '.join(given)} {verb} with text; --candidates holds lists that exist already")
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    from candidates.command.outputs import check_outputs, input_models
+    from candidates.command.streams import check_standard_output
+
+    if options.dry_run or options.print_recipe:
+        check_standard_output()
+        return
+    inputs = [options.candidates, options.sources, options.logprobs, options.recipe]
+    check_outputs(
+        {"output": None, **output_files(options)},
+        inputs=[*inputs, *input_models(options.model, options.encoder, options.prefilter_model)],
+        config=options.config,
+        force=options.force,
+        journaled=True,
+        resume=options.resume,
+        others={} if options.budget_total is None else {".scores": "the scores of an unfinished run"},
+    )
 
 
 def output_files(options: argparse.Namespace) -> dict[str, str]:

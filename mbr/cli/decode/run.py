@@ -18,7 +18,7 @@ from tqdm import tqdm
 from candidates.cli import read_sources, show_cut_off, show_notices
 from candidates.command.config import save_config
 from candidates.command.console import Console
-from candidates.command.journal import Publisher, publish_as_is
+from candidates.command.journal import Publisher, beside, publish_as_is
 from candidates.command.sink import Sink
 from candidates.common.errors import InputError
 from candidates.formats import BadRecord, render_failure, render_list
@@ -46,7 +46,7 @@ def decode_into_sink(
         sink = stack.enter_context(Sink(output, files.publishers, settings, resume=options.resume, force=options.force))
         log = None
         if output and decoder.recipe.budget_total is not None:
-            path = output.with_name(f"{output.name}.scores")
+            path = beside(output, ".scores")
             log = ScoreLog(path, json.dumps(settings), resume=options.resume, force=options.force)
             decoder = replace(decoder, memory=stack.enter_context(log))
         bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))

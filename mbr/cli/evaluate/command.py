@@ -137,9 +137,15 @@ def _check(options: argparse.Namespace) -> None:
             f"the default judges ({', '.join(DEFAULT_JUDGES)}) need references; give --references FILE, "
             f"or --sources FILE and a --judge that needs none: {WITHOUT_REFERENCES}"
         )
-    from mbr.cli.common.output import check_output_files
+    from candidates.command.outputs import check_outputs
+    from mbr.cli.evaluate.systems import files_of
 
-    check_output_files(options, "segments")
+    check_outputs(
+        {"output": options.output, "segments": options.segments},
+        inputs=[*files_of(options.systems), *(options.references or ()), options.sources],
+        config=options.config,
+        force=options.force,
+    )
 
 
 def _default_judges(references: Sequence[Texts], console: Console) -> list[str]:

@@ -40,6 +40,11 @@ def read_systems(words: Sequence[str], references: Sequence[Texts]) -> tuple[dic
     return systems, left_out
 
 
+def files_of(words: Sequence[str]) -> list[str]:
+    """The files that such words stand for, before any is read."""
+    return [path for word in words for _, path, _ in _named_files(word)]
+
+
 def check_lengths(systems: dict[str, Texts], others: Sequence[Texts]) -> None:
     """Refuse files of different lengths; the first of the others (or of the systems) sets the number of lines."""
     first, *rest = [*others, *systems.values()]

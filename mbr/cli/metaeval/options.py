@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mbr.metaeval.values import ScoreSet
 
 FORMATS = ("table", "json", "tsv", "latex")
+INPUTS = ("data", "table", "ratings", "errors", "sources", "before", "after")  # options of one task or another
 
 
 def task_parser(task: str, description: str, quick_start: str) -> Parser:
@@ -92,9 +93,15 @@ def add_output_options(parser: Parser, *, plot: str | None = None) -> None:
 
 def check_options(options: argparse.Namespace) -> None:
     """Refuse files that cannot be written and numbers out of range, before any work."""
-    from mbr.cli.common.output import check_output_files
+    from candidates.command.outputs import check_outputs
 
-    check_output_files(options, "plot")
+    own = [path for word in getattr(options, "own", None) or () for path in _own_files(word, options)]
+    check_outputs(
+        {"output": options.output, "plot": getattr(options, "plot", None)},
+        inputs=[*(getattr(options, name, None) for name in INPUTS), *own],
+        config=options.config,
+        force=options.force,
+    )
     check_numbers(options, positive=("draws", "groups", "repeats", "threads", "batch_tokens"), not_negative=("seed",))
 
 
@@ -184,6 +191,12 @@ def _with_own(
         )
         scores = scores.with_metrics(scored)
     return scores
+
+
+def _own_files(word: str, options: argparse.Namespace) -> list[str]:
+    _, path = _named(word)
+    pairs = options.lp if isinstance(options.lp, list) else [options.lp]
+    return [path.replace("{lp}", lp or "") for lp in pairs]
 
 
 def _named(word: str) -> tuple[str, str]:

@@ -268,17 +268,26 @@ def test_output_that_waits_for_the_end_is_written_before_the_code_is_known(
     assert capsys.readouterr().err == "mbr-test: error: input/output: No space left on device\n"
 
 
-def test_closed_streams_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(sys, name, None)
+def test_a_closed_stderr_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
     opened = []
 
     def main() -> int:
-        print("to nobody")
-        opened.extend([sys.stdout, sys.stderr])
+        opened.append(sys.stderr)
         raise InputError("to nobody")
 
     assert exit_code(main, monkeypatch=monkeypatch) == 3
-    assert [stream.name for stream in opened] == [os.devnull] * 2
-    for stream in opened:
-        stream.close()
+    assert opened[0].name == os.devnull
+    opened[0].close()
+
+
+def test_output_to_a_closed_stdout_is_an_error_and_silence_is_none(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert exit_code(lambda: 0, monkeypatch=monkeypatch) == 0
+    monkeypatch.setattr(sys, "stdout", None)
+    assert exit_code(lambda: print("lost") or 0, monkeypatch=monkeypatch) == 2  # type: ignore[func-returns-value]
+    assert capsys.readouterr().err.startswith("mbr-test: error: standard output is closed; expected")
+    sys.stdout.write("Python flushes again at its exit")
+    sys.stdout.flush()

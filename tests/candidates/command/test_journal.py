@@ -144,9 +144,10 @@ def test_commits_come_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             lines = (tmp_path / "out.progress").read_bytes().splitlines()
             assert len(lines) == 1 + commits
             journal.finish([publish_as_is])
-    monkeypatch.setenv("MBR_COMMIT_SECONDS", "soon")
-    with pytest.raises(UsageError, match="MBR_COMMIT_SECONDS 'soon' is not a number of seconds; correct or unset it"):
-        Journal([tmp_path / "out"], {}, force=True)
+    for seconds in ("soon", "nan", "-1", ""):
+        monkeypatch.setenv("MBR_COMMIT_SECONDS", seconds)
+        with pytest.raises(UsageError, match=f"MBR_COMMIT_SECONDS '{seconds}' is not a number of seconds; correct or"):
+            Journal([tmp_path / "out"], {}, force=True)
 
 
 def test_an_interrupted_run_is_continued_or_discarded_only_on_request(interrupted: Path) -> None:
@@ -280,7 +281,7 @@ def test_a_run_refused_for_its_settings_lets_go_of_the_files(interrupted: Path) 
 @pytest.mark.parametrize("place", ["nowhere/more", "file/more"])
 def test_a_second_file_that_cannot_be_opened_leaves_nothing(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=f"cannot write .*{place}.partial: .*; check the folder"):
+    with pytest.raises(UsageError, match=f"cannot write .*{place}: .*; check the folder"):
         Journal([tmp_path / "out", tmp_path / place], {}).__enter__()
     assert names(tmp_path) == ["file"]
 
@@ -302,7 +303,7 @@ def test_a_full_disk_keeps_the_last_commit(tmp_path: Path) -> None:
             journal.finish([publish_as_is])
 
     with (
-        pytest.raises(ResourceError, match="no space left while writing .*out: .*; free some space"),
+        pytest.raises(ResourceError, match="no space left while writing .*out.partial: .*; free some space"),
         largest_file(3000),
     ):
         run()
@@ -310,6 +311,38 @@ def test_a_full_disk_keeps_the_last_commit(tmp_path: Path) -> None:
     assert (tmp_path / "out.partial").read_bytes() == b"".join(lines[:4])
     run(resume=True)
     assert (tmp_path / "out").read_bytes() == b"".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "room", "name"),
+    [((9000, 1), 5000, "out.partial"), ((1, 9000), 5000, "more.partial"), ((1, 1), 100, "out.progress")],
+)
+def test_a_full_disk_is_blamed_on_the_file_that_was_written(
+    tmp_path: Path, sizes: tuple[int, int], room: int, name: str
+) -> None:
+    def run() -> None:
+        with Journal([tmp_path / "out", tmp_path / "more"], {}) as journal:
+            for _ in journal.checked(ITEMS):
+                journal.write([b"x" * size for size in sizes], 1)
+                journal.commit()
+
+    with pytest.raises(ResourceError, match=f"no space left while writing .*{name}: "), largest_file(room):
+        run()
+    assert names(tmp_path) == []
+
+
+def test_files_grow_beside_the_real_file_and_a_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "out").symlink_to("real/behind")
+    with Journal([tmp_path / "out"], {}) as journal:
+        for item in journal.skip_done(ITEMS[:2]):
+            journal.write([item.encode()], 1)
+        assert names(tmp_path / "real") == ["behind.partial", "behind.progress"]
+        assert names(tmp_path) == ["out", "real"]
+        assert was_interrupted([tmp_path / "out"])
+        journal.finish([publish_as_is])
+    assert (tmp_path / "out").is_symlink()
+    assert names(tmp_path / "real") == ["behind"]
 
 
 def test_a_disk_that_is_full_from_the_start_leaves_nothing(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
 from candidates.common.text import (
     atomic_output,
+    check_output,
     disk_errors,
     lines,
     printable,
@@ -226,12 +227,83 @@ def test_pipes_devices_and_streams_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     for path in (tmp_path / "pipe", tmp_path / "link", Path("/dev/null"), Path("/dev/full")):
-        with pytest.raises(InputError, match="is a pipe or a device; expected"), atomic_output(path, force=True):
+        with pytest.raises(UsageError, match="is a (pipe|device), which is never"), atomic_output(path, force=True):
             pytest.fail("it was opened")
     for name in ("/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/2"):
-        with pytest.raises(InputError, match="leave out -o to write to standard output"):
+        with pytest.raises(UsageError, match="leave out -o to write to standard output"):
             regular_target(Path(name))
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_loop_of_links_and_names_that_the_system_refuses_are_usage_errors(tmp_path: Path) -> None:
+    (tmp_path / "here").symlink_to("there")
+    (tmp_path / "there").symlink_to("here")
+    for path, message in (
+        (tmp_path / "here", "is a symbolic link that leads back to itself; give another name"),
+        (tmp_path / "here" / "out", "leads back to itself"),
+        (tmp_path / ("x" * 250), "File name too long"),  # it would fit, but not what is written beside it
+        (tmp_path / ("x" * 300), "File name too long"),
+        ("a\0b", "is no name of a file: embedded null byte; give another name"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            check_output(path, force=True)
+    assert names(tmp_path) == ["here", "there"]
+
+
+def test_inputs_are_no_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "in").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("folder/in")
+    (tmp_path / "hard").hardlink_to(tmp_path / "folder" / "in")
+    monkeypatch.chdir(tmp_path)
+    inputs = ["-", None, "folder/in", "missing"]
+    for name in ("folder/in", "link", "hard", "folder/../folder/in"):
+        with pytest.raises(UsageError, match=f"{name} is .* the input folder/in, which would be overwritten; give"):
+            check_output(name, force=True, inputs=inputs)
+    with pytest.raises(UsageError, match="the input folder, which would be overwritten"):
+        check_output("folder/in", force=True, inputs=["folder"])
+    with open("folder/in") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        with pytest.raises(UsageError, match="standard input, which would be overwritten"):
+            check_output("link", force=True, inputs=inputs[:1])
+    for name in ("new", "folder/new", "missing"):
+        assert check_output(name, inputs=[*inputs, "folder"]) == (tmp_path / name).resolve()
+
+
+def test_an_output_folder_is_new_or_a_folder_that_can_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "model").mkdir()
+    assert check_output(tmp_path / "model", folder=True) == tmp_path / "model"
+    assert check_output(tmp_path / "new" / "deep" / "folder", folder=True) == tmp_path / "new" / "deep" / "folder"
+    for path, inputs, message in (
+        (tmp_path / "file", [], "is a file; expected the name of a folder"),
+        (tmp_path / "file" / "new", [], "cannot write .*: Not a directory; check the folder"),
+        (tmp_path / "model", [tmp_path / "model"], "would be overwritten"),
+        (tmp_path, [tmp_path / "model"], "would be overwritten"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            check_output(path, folder=True, inputs=inputs)
+    assert names(tmp_path) == ["file", "model"]
+
+
+def test_errors_of_other_files_are_not_blamed_on_the_output(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), atomic_output(tmp_path / "out"):
+        (tmp_path / "missing").read_bytes()
+    with (
+        pytest.raises(ResourceError, match="no space left while writing .*first:"),
+        largest_file(20_000),
+        atomic_output(tmp_path / "first") as first,
+        atomic_output(tmp_path / "second"),
+    ):
+        first.write(b"x" * 30_000)
+    assert names(tmp_path) == []
+
+
+def test_errors_of_libraries_in_rust_carry_the_number_of_the_system() -> None:
+    with pytest.raises(ResourceError, match="no space left while writing out: No space"), disk_errors("out"):
+        raise RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")
+    with pytest.raises(RuntimeError, match="something else"), disk_errors("out"):
+        raise RuntimeError("something else")
 
 
 def test_only_the_debris_of_dead_processes_is_removed(tmp_path: Path) -> None:

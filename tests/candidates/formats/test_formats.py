@@ -206,9 +206,9 @@ def test_a_pipe_or_a_device_is_no_output(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     (tmp_path / "link.jsonl").symlink_to(pipe)
     for path in (pipe, tmp_path / "link.jsonl"):
-        with pytest.raises(InputError, match="is a pipe or a device; expected the name of a regular file"):
+        with pytest.raises(UsageError, match="is a (pipe|device), which is never replaced; expected"):
             write_lists(path, LISTS, force=True)
-    with pytest.raises(InputError, match="/dev/stdout is not a regular file; leave out -o"):
+    with pytest.raises(UsageError, match="/dev/stdout is not a regular file; leave out -o"):
         write_lists("/dev/stdout", LISTS, format="jsonl", force=True)
     assert sorted(os.listdir(tmp_path)) == ["link.jsonl", "pipe.jsonl"]
     assert pipe.is_fifo()

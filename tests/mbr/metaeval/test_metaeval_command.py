@@ -230,7 +230,7 @@ def test_post_edits(folder: Path, warm: Run) -> None:
         ((*SET, "--own", "mine"), 2, "--own mine: expected NAME=FILE"),
         ((*SET, "--own", "close=mine.score"), 3, "mine.score: cannot be read"),
         ((*SET, "--own", "close=-"), 2, "it cannot be standard input"),
-        ((*SET, "-o", "-"), 2, "need the name of a file"),
+        ((*SET, "-o", "-"), 2, "expected the name of a file"),
         (("correlation", *SET, "-o", "a", "--plot", "a.run.yaml"), 2, "--plot names the file beside --output"),
         (("parity", "--ratings", "x.tsv", "--outliers"), 2, "--outliers does not go with --ratings"),
         ((*SET, "--systems", "nobody"), 2, "no system 'nobody'; there are good, mid, poor"),

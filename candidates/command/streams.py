@@ -1,0 +1,77 @@
+"""Standard output and standard error of a command: UTF-8 in every locale, errors with a name, never lost in silence.
+
+A caller may close standard output (`>&-`). Then the first write, or `check_standard_output` before any work, raises
+UsageError. Descriptors 0 to 2 are occupied in any case: a file opened there would receive what libraries print.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import sys
+from typing import Any, TextIO
+
+from candidates.common.errors import UsageError
+from candidates.common.text import OutputFile
+
+STANDARD_OUTPUT = 1
+CLOSED = "standard output is closed; expected a place for the results: give it one (> FILE, | PROGRAM, > /dev/null)"
+
+
+class StandardOutput(OutputFile):
+    """Descriptor 1. Its first error is raised; after that, writes go nowhere, as Python flushes again at its exit."""
+
+    def __init__(self, *, closed: bool) -> None:
+        super().__init__(STANDARD_OUTPUT, "w", shown="standard output")
+        self.unusable = closed
+        self._failed = False
+
+    def write(self, data: Any) -> int:
+        if self._failed:
+            return len(data)
+        try:
+            if self.unusable:
+                raise UsageError(CLOSED)
+            return super().write(data)
+        except Exception:
+            self._failed = True
+            raise
+
+
+def open_standard_streams() -> None:
+    """Set up `sys.stdout` and `sys.stderr` for the life of the process; streams that a caller replaced stay."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the life of the process
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(errors="backslashreplace")
+    if sys.stdout is None or sys.stdout is sys.__stdout__:
+        sys.stdout = _standard_output(sys.stdout)
+
+
+def check_standard_output() -> None:
+    """Refuse a closed standard output before any work, where it is the place of the results.
+
+    Raises:
+        UsageError: it is closed, or open for reading only.
+    """
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if sys.stdout is None or (isinstance(raw, StandardOutput) and raw.unusable):
+        raise UsageError(CLOSED)
+
+
+def _standard_output(before: TextIO | None) -> TextIO:
+    closed = before is None or fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    if isinstance(before, io.TextIOWrapper):
+        before.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(StandardOutput(closed=closed)),
+        encoding="utf-8",
+        errors="surrogateescape",  # names of files
+        newline="\n",
+        line_buffering=bool(getattr(before, "line_buffering", False)),
+        write_through=bool(getattr(before, "write_through", False)),
+    )
