@@ -77,13 +77,13 @@ def changes_of(options: argparse.Namespace) -> Changes:
     }
     for name, value in option_pairs(options.option or (), "--option").items():
         if name in utility_options:
-            raise UsageError(f"--option {name} and --{name.replace('_', '-')} say the same twice")
+            raise UsageError(f"--option {name} and --{name.replace('_', '-')} are the same option; give one of them")
         utility_options[name] = value
     strategy, strategy_options = (None, {}) if options.strategy is None else parse_strategy(options.strategy)
     for name in ("budget", "tolerance"):
         if (value := getattr(options, name)) is not None:
             if name in strategy_options:
-                raise UsageError(f"--strategy {options.strategy} and --{name} say the same twice")
+                raise UsageError(f"--strategy {options.strategy} and --{name} are the same option; give one of them")
             strategy_options[name] = value
     terms, term_options = parse_terms(options.add or (), options.add_model or ())
     return Changes(
@@ -105,7 +105,7 @@ def _prefilter(options: argparse.Namespace) -> PrefilterSpec | None:
     if (options.filter is None) != (options.keep is None):
         raise UsageError("--filter and --keep go together: --filter cometkiwi --keep 30")
     if options.filter is not None and options.prefilter is not None:
-        raise UsageError("--prefilter NAME:K and --filter NAME --keep K say the same; give one of them")
+        raise UsageError("--prefilter NAME:K and --filter NAME --keep K are the same option; give one of them")
     word = options.prefilter if options.filter is None else f"{options.filter}:{options.keep}"
     if word is None:
         if options.prefilter_model is not None:

@@ -104,7 +104,7 @@ def test_a_setting_follows_the_origin_of_the_lists() -> None:
         (["pear"], ["race:x"], "not a number"),
         (["pear"], ["half:3"], "takes no number"),
         (["pear,strategy=race:0.1,tolerance=0.2"], [], "twice"),
-        (["pear,prefilter=chrf"], [], "is not NAME:K"),
+        (["pear,prefilter=chrf"], [], "expected NAME:K"),
         (["pear,prefilter-model=x"], [], "goes with prefilter"),
         (["chrf", "chrf"], [], "two settings are called"),
         (["chrf,label=a\nb"], [], "no label"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -106,6 +107,9 @@ class Scorer:
         self.scored += pairs
         return np.array([-len(given) / (10 if target.startswith("source") else 1) for given, target in pairs])
 
+    def described(self) -> dict[str, str]:
+        return {"model": self.name}
+
     def close(self) -> None: ...
 
 
@@ -118,13 +122,12 @@ def test_reverse_runs_its_model_once_for_all_runs(tmp_path: Path, monkeypatch: p
         return scorers[-1]
 
     monkeypatch.setattr("candidates.backends.forced.open_forced_scorer", open_scorer)
-    texts = [
-        run(["overlap,add=reverse:1,add-model=reverse:model"], scores=tmp_path / "scores.sqlite").row("overlap").texts
-        for _ in range(2)
-    ]
-    assert len(scorers[0].scored) == len(set(scorers[0].scored)) > sum(map(len, ITEMS))
+    items = [replace(item, source=f"source of three words {k}") for k, item in enumerate(ITEMS)]
+    word = "overlap,add=reverse:1,add-model=reverse:model"
+    texts = [run([word], items, scores=tmp_path / "scores.sqlite").row("overlap").texts for _ in range(2)]
+    assert len(scorers[0].scored) == len(set(scorers[0].scored)) > sum(map(len, items))
     assert scorers[1].scored == []
-    plain = decode(ITEMS, "overlap", add={"reverse": 1}, add_model={"reverse": "model"})
+    plain = decode(items, "overlap", add={"reverse": 1}, add_model={"reverse": "model"})
     assert texts[0] == texts[1] == tuple(decision.text for decision in plain)
 
 
@@ -146,7 +149,7 @@ def test_a_utility_and_the_same_utility_as_a_term_share_the_model() -> None:
 def test_a_term_that_fails_costs_its_setting_or_its_segments() -> None:
     bare = [CandidateList.of(item.source, item.texts, id=item.id) for item in ITEMS]
     done = run(["overlap,add=logprob:1,label=all", "overlap"], bare)
-    assert "the term logprob needs the log-probability" in str(done.row("all").error)
+    assert "logprob needs the log-probability" in str(done.row("all").error)
     assert done.row("overlap").error is None
     some = run(["overlap,add=logprob:1"], [*bare[:2], *ITEMS[2:]])
     assert sorted(some.row("overlap").fallbacks) == [0, 1]
