@@ -26,17 +26,23 @@ TEXT = "text-align:left;white-space:pre-wrap"
 
 
 def decision_html(decision: Decision) -> str:
-    """A table of the best candidates with their expected utilities."""
+    """A table of the best candidates with their scores, expected utilities and terms."""
     source = decision.candidates.source if decision.candidates else decision.source
     caption = f"{source} ({decision.passes} pairs scored{''.join(f', {flag}' for flag in decision.flags)})"
     if decision.candidates is None or decision.error is not None:
         return _table(["no decision"], [[decision.error or ""]], caption)
-    scored = len(decision.expected) > 0
+    columns = {"expected utility": decision.expected}
+    if decision.terms:
+        columns = {"score": decision.scores, **columns, **decision.terms}
     rows = [
-        [str(rank), f"{decision.expected[index]:.4g}" if scored else "", decision.candidates.texts[index]]
+        [
+            str(rank),
+            *(f"{values[index]:.4g}" if np.isfinite(values[index]) else "" for values in columns.values()),
+            decision.candidates.texts[index],
+        ]
         for rank, index in enumerate(decision.ranking[:DECISION_ROWS], 1)
     ]
-    return _table(["rank", "expected utility", "candidate"], rows, caption)
+    return _table(["rank", *columns, "candidate"], rows, caption)
 
 
 def matrix_html(matrix: UtilityMatrix) -> str:

@@ -1,8 +1,10 @@
 """The one place that builds a decoder: models loaded, strategy made, terms and first stage put together.
 
-with open_decoder(Recipe("chrf")) as decoder:
-    for decisions in decoder.windows(lists):
-        ...
+A recipe names things; here they are loaded, each model once, and closed together.
+
+    with open_decoder(Recipe("chrf")) as decoder:
+        for decisions in decoder.windows(lists):
+            ...
 """
 
 from __future__ import annotations

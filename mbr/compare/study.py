@@ -7,7 +7,7 @@ more for any number of strategies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -32,11 +32,12 @@ BUDGETS = (1, 2, 4, 8, 16)  # passes per candidate
 
 @dataclass(frozen=True)
 class Portrait:
-    """One list: utilities [N, N] of all ordered pairs and scores [N] by them, terms included."""
+    """One list: utilities [N, N] of all ordered pairs, scores [N] by them, terms included, and the terms [N]."""
 
     item: CandidateList
     values: NDArray[np.float32]
     scores: NDArray[np.float64]
+    terms: Mapping[str, NDArray[np.float64]]
     antisymmetric: bool
 
     @property
@@ -105,7 +106,8 @@ def study(setting: Setting, decoder: Decoder, lists: Sequence[CandidateList]) ->
             replace(decoder, utility=utility, strategy=exact, terms=terms, memory=None, on_error="stop", models=None)
         )
         scores = _play(players[-1], decision.candidates).scores
-        portraits.append(Portrait(decision.candidates, decision.matrix.values, scores, relation == "antisymmetric"))
+        values, antisymmetric = decision.matrix.values, relation == "antisymmetric"
+        portraits.append(Portrait(decision.candidates, values, scores, decision.terms, antisymmetric))
     # A utility that computes whole matrices has nothing to save.
     strategies = _strategies(relation, portraits) if isinstance(decoder.utility, PairUtility) else ()
     points = [_point(strategy, players, portraits) for strategy in strategies]

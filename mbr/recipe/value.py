@@ -23,7 +23,7 @@ from candidates.common.errors import InputError, UsageError
 from mbr.decide import ReferenceWeights
 from mbr.signature import Signature
 from mbr.strategies import Strategy, get_strategy, strategy_options
-from mbr.terms import check_term_options, term_family, term_options
+from mbr.terms import check_term_options, term_options
 from mbr.utilities import UTILITIES, Utility, check_utility_options, utility_class, utility_options
 from mbr.weights import SelfRule, Weights
 from pear.shipped import shipped_models
@@ -122,11 +122,6 @@ class Recipe:
     def rates(self) -> bool:
         """Whether it reranks by quality estimation, without comparing candidates."""
         return self.make_strategy().asks == "quality"
-
-    def families(self) -> set[str]:
-        """Judges of these families flatter what the recipe chooses."""
-        first_stage = [] if self.prefilter is None else [self.prefilter.name]
-        return {utility_class(self.utility).family, *map(term_family, [*(t.name for t in self.terms), *first_stage])}
 
     def complete(self) -> Recipe:
         """The same with the strategy and its options spelled out; a seed that decides nothing is 1."""
@@ -229,7 +224,7 @@ class Recipe:
             terms=tuple(terms.values()),
             weights=known.get("weights", "count"),  # type: ignore[arg-type]  # checked when it is made
             self_rule=known.get("self", "exclude"),  # type: ignore[arg-type]
-            prefilter=PrefilterSpec.parse(known["prefilter"], first_stage) if "prefilter" in known else None,
+            prefilter=_read_prefilter(known["prefilter"], first_stage) if "prefilter" in known else None,
             guards=tuple(unquote(name) for name in known.get("guards", "").split("+") if name),
             seed=int(known.get("seed", 1)),
             budget_total=int(known["budget-total"]) if "budget-total" in known else None,
@@ -258,6 +253,12 @@ def _read_term(terms: dict[str, TermSpec], key: str, value: str) -> None:
             terms[name] = replace(term, options={**term.options, key: _unword(value)})
     else:
         terms[name] = replace(term, weight=float(value))
+
+
+def _read_prefilter(text: str, settings: Options) -> PrefilterSpec:
+    prefilter = PrefilterSpec.parse(text)
+    taken = term_options(prefilter.name)
+    return replace(prefilter, options={name: value for name, value in settings.items() if name in taken})
 
 
 def _quoted(name: str) -> str:

@@ -101,6 +101,7 @@ def _portrait(done: Comparison, portrait: Portrait) -> dict[str, Any]:
         "all": len(portrait.item),
         "texts": [portrait.item.texts[number] for number in order],
         "scores": [_rounded(value) for value in portrait.scores[order]],
+        "terms": {name: [_rounded(value) for value in values[order]] for name, values in portrait.terms.items()},
         "asymmetry": _rounded(portrait.asymmetry),
         "chosen": {
             row.label: int(np.flatnonzero(order == row.choices[place])[0])

@@ -262,11 +262,13 @@
 
   function candidates() {
     const head = make("tr");
-    for (const word of ["rank", "score", "candidate", "chosen by"]) head.append(make("th", word));
+    const terms = Object.entries(matrix.of.terms);
+    for (const word of ["rank", "score", ...terms.map(([name]) => name), "candidate", "chosen by"]) head.append(make("th", word));
     const rows = matrix.of.texts.slice(0, 12).map((text, place) => {
       const row = make("tr");
       const by = Object.entries(matrix.of.chosen).filter(([, choice]) => choice === place).map(([label]) => label);
-      row.append(make("td", String(place + 1)), make("td", String(matrix.of.scores[place])), make("td", text), make("td", by.join(", ")));
+      const numbers = [place + 1, matrix.of.scores[place], ...terms.map(([, values]) => values[place])];
+      row.append(...numbers.map((number) => make("td", String(number))), make("td", text), make("td", by.join(", ")));
       return row;
     });
     find("candidates").replaceChildren(head, ...rows);

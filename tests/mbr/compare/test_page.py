@@ -185,6 +185,8 @@ def test_notebooks_show_decisions_and_matrices() -> None:
     assert 0 < partly._repr_html_().count("background:rgba") <= 2 * partly.scored.sum() < 12 * 11
     single = mbr.rerank("A dog.", ["Ein Hund."], utility=Overlap())
     assert "Ein Hund." in single._repr_html_()
+    informed = mbr.rerank(EVIL, texts, Overlap(), add={"length": 0.5})
+    assert [word in informed._repr_html_() for word in (">score<", ">expected utility<", ">length<")] == [True] * 3
 
 
 @pytest.fixture(scope="module")

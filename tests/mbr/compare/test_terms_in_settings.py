@@ -16,6 +16,7 @@ from candidates.lists import CandidateList
 from mbr import Term, decode
 from mbr.cache.scores import ScoreStore
 from mbr.compare import Comparison, compare, parse_settings
+from mbr.compare.page.data import page_data
 from mbr.compare.study import titles
 from mbr.compare.summary import summary
 from mbr.decide import ReferenceWeights
@@ -211,3 +212,12 @@ def test_a_store_that_cannot_be_opened_costs_only_time(tmp_path: Path) -> None:
     done = run(["overlap,add=counting:1"], scores=tmp_path / "file" / "scores.sqlite", warn=messages.append)
     assert done.row("overlap").error is None
     assert any(ScoreStore.kept in message for message in messages)
+
+
+def test_the_matrices_of_the_page_come_with_the_terms() -> None:
+    done = run(["overlap,add=length:0.5"], study=2)
+    (study,) = page_data(done)["studies"]
+    for segment in study["segments"]:
+        lengths = [max(len(text.split()), len(text) / 6) for text in segment["texts"]]
+        assert segment["terms"] == {"length": pytest.approx(lengths, rel=1e-4)}
+        assert segment["scores"] == sorted(segment["scores"], reverse=True)

@@ -108,6 +108,15 @@ def test_the_signature_of_a_run_with_a_bundled_model_opens_again() -> None:
         assert str(decoder.signature(nbest=5)) == text
 
 
+def test_the_signature_of_a_run_with_a_first_stage_opens_again() -> None:
+    recipe = Recipe("chrf", prefilter=PrefilterSpec("bleu", 5), terms=(TermSpec("length", 0.5),))
+    with open_decoder(recipe) as decoder:
+        text = str(decoder.signature())
+    assert "|prefilter.strategy:full|" in text
+    with open_decoder(Recipe.from_signature(text)) as decoder:
+        assert str(decoder.signature()) == text
+
+
 @pytest.mark.parametrize(
     ("recipe", "complaint"),
     [
