@@ -14,7 +14,9 @@ Graph = Mapping[str, set[str]]
 
 
 def python_files(root: Path, package: str) -> list[Path]:
-    return sorted((root / package).rglob("*.py"))
+    """The modules of a package, without what benchmarks keep in `work`, such as environments of peers."""
+    work = root / "benchmarks" / "work"
+    return sorted(file for file in (root / package).rglob("*.py") if work not in file.parents)
 
 
 def module_name(root: Path, file: Path) -> str:
