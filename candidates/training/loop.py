@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from torch.nn import functional
 
 from candidates.common.errors import InputError, UsageError
 from candidates.common.text import atomic_output
+from candidates.training.ct2_weights import fill_translator
 from candidates.training.muon import Muon
 from candidates.training.network import Sizes, Translator
 
@@ -54,6 +56,8 @@ class Recipe:
     dropout: float = 0.1
     longest: int = 100
     seed: int = 1
+    # A CTranslate2 folder of this package whose weights and vocabulary the training starts from.
+    start: str = ""
     # Subword regularisation (Kudo 2018): segmentations are sampled anew each epoch; 0 takes the best one.
     sampling: float = 0.0
     precision: Literal["float32", "bf16"] = "float32"
@@ -76,6 +80,8 @@ def train(
     texts = list(pairs)
     if not texts:
         raise InputError("no sentence pairs to learn from")
+    if recipe.start and not (work / "sentencepiece.model").exists():
+        shutil.copyfile(Path(recipe.start, "sentencepiece.model"), work / "sentencepiece.model")
     tokenizer = _tokenizer(recipe, texts, work / "sentencepiece.model")
     corpus = _Corpus(recipe, tokenizer, texts)
     dev_data = list(_encoded(tokenizer.encode, dev, recipe.longest))
@@ -146,6 +152,8 @@ class _Run:
                 dropout=recipe.dropout,
             )
         )
+        if recipe.start and not checkpoint.exists():
+            fill_translator(self.model, Path(recipe.start))
         self._dtype = torch.bfloat16 if recipe.precision == "bf16" else torch.float32
         inner = [w for name, w in self.model.named_parameters() if w.dim() == 2 and not name.startswith("embedding")]
         matrices = {id(weight) for weight in inner}

@@ -10,46 +10,23 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
 
 from candidates.common.errors import ModelError
+from candidates.training.ct2_weights import read_ct2_weights
 
-# Numbers of CTranslate2's file format.
-_DTYPES = (np.float32, np.int8, np.int16, np.int32, np.float16)
 _SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
-
-
-def read_weights(file: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """The variables of a CTranslate2 `model.bin` by name, int8 ones times their scales, in float32."""
-    try:
-        with file.open("rb") as stream:
-            _take(stream, "I")
-            _string(stream)
-            _take(stream, "I")
-            raw = dict(_variable(stream) for _ in range(_take(stream, "I")))
-            aliases = [(_string(stream), _string(stream)) for _ in range(_take(stream, "I"))]
-    except (OSError, struct.error, ValueError, IndexError, UnicodeDecodeError) as exc:
-        raise ModelError(f"{file}: cannot be read as a CTranslate2 model: {exc}") from exc
-    weights = {}
-    for name, value in raw.items():
-        scale = raw.get(f"{name}_scale")
-        if value.dtype == np.int8 and scale is not None:  # one scale per row
-            weights[name] = value.astype(np.float32) / scale.reshape(-1, 1).astype(np.float32)
-        elif not name.endswith("_scale"):
-            weights[name] = value.astype(np.float32)
-    return weights | {alias: weights[name] for alias, name in aliases if name in weights}
 
 
 def start_from_translator(folder: Path, *, layers: int | None = None, positions: int = 256) -> tuple[Any, Any]:
     """(encoder, tokenizer) of the translation model in a folder; `layers` keeps only the first ones."""
     from transformers import AutoConfig, AutoModel
 
-    weights = read_weights(folder / "model.bin")
+    weights = read_ct2_weights(folder / "model.bin")
     tokenizer = tokenizer_of_pieces(folder / "sentencepiece.model", positions)
     try:
         embedding = weights["encoder/embeddings_0/weight"]
@@ -159,19 +136,3 @@ def tokenizer_of_pieces(file: Path, positions: int) -> Any:
         unk_token="<unk>",
         model_max_length=positions,
     )
-
-
-def _take(stream: BinaryIO, kind: str) -> Any:
-    return struct.unpack(kind, stream.read(struct.calcsize(kind)))[0]
-
-
-def _string(stream: BinaryIO) -> str:
-    return stream.read(_take(stream, "H"))[:-1].decode("utf-8")
-
-
-def _variable(stream: BinaryIO) -> tuple[str, np.ndarray[Any, Any]]:
-    name = _string(stream)
-    shape = [_take(stream, "I") for _ in range(_take(stream, "B"))]
-    dtype = _DTYPES[_take(stream, "B")]
-    content = stream.read(_take(stream, "I"))
-    return name, np.frombuffer(content, dtype).reshape(shape)

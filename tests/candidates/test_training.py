@@ -166,3 +166,23 @@ def test_the_exported_model_scores_as_the_network_does(tmp_path: Path) -> None:
             expected = logprobs.gather(1, ids[1][0, 1:, None])[:, 0].tolist()
             differences = [abs(a - b) for a, b in zip(result.log_probs, expected, strict=True)]
             assert sum(differences) / len(differences) < tolerance
+
+
+def test_a_larger_model_starts_with_the_predictions_of_a_smaller_one(tmp_path: Path) -> None:
+    import torch
+
+    from candidates.common.errors import ModelError
+    from candidates.training.export import write_translator
+    from candidates.training.loop import train
+
+    small = train(recipe(steps=2), PAIRS, PAIRS[:9], tmp_path / "small", every=2)
+    folder = tmp_path / "model"
+    write_translator(small, tmp_path / "small" / "sentencepiece.model", folder, quantization="float32")
+    begun = recipe(steps=1, warm_up=1000, matrix_rate=0.0, other_rate=0.0, encoder_layers=3, start=str(folder))
+    grown = train(begun, PAIRS, PAIRS[:9], tmp_path / "grown", every=1)
+    ids = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 8, 9]])
+    with torch.no_grad():
+        assert torch.allclose(small(*ids), grown(*ids), atol=1e-5)
+    shorter = recipe(steps=1, encoder_layers=1, decoder_layers=1, width=128, start=str(folder))
+    with pytest.raises(ModelError, match="do not fit"):
+        train(shorter, PAIRS, PAIRS[:9], tmp_path / "other", every=1)

@@ -91,10 +91,10 @@ def test_a_metric_that_begins_as_the_bundled_translator_learns(tmp_path: Path) -
 
 
 def test_a_file_that_is_no_translator_is_named(tmp_path: Path) -> None:
-    from pear.training.translator import read_weights
+    from candidates.training.ct2_weights import read_ct2_weights
 
     file = tmp_path / "model.bin"
     for content in (b"", b"no model" * 20, (BUNDLED / "model.bin").read_bytes()[:5000]):
         file.write_bytes(content)
         with pytest.raises(ModelError, match="model.bin: cannot be read as a CTranslate2 model"):
-            read_weights(file)
+            read_ct2_weights(file)
