@@ -42,6 +42,7 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.train_quality
 	.venv-light/bin/python -m benchmarks.resume_quality
 	.venv-light/bin/python -m benchmarks.candidates
+	.venv-light/bin/python -m benchmarks.bundled_choice
 	.venv-light/bin/python -m benchmarks.bundled_pear
 
 # Debian's Chromium, for the tests of the report page; where it cannot be installed they are skipped, with the reason.

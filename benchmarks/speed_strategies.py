@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.bundled_pear import interval
 from benchmarks.speed_pear import candidate_lists
+from benchmarks.support.choosing import interval
 from benchmarks.support.headlines import headline, spread
 from benchmarks.support.peers import ask_pear_mt, ask_worker
 from benchmarks.support.places import TATOEBA, WORK

@@ -16,8 +16,8 @@ import json
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.bundled_pear import interval
 from benchmarks.matrices import complete_matrices
+from benchmarks.support.choosing import interval
 from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.support.replay import replay, segment_of
 from benchmarks.support.shipped_terms import term_values, weight_of

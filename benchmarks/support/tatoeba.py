@@ -16,6 +16,7 @@ from typing import Any
 
 from candidates.backends.models import BUNDLED
 from candidates.common.text import atomic_output
+from candidates.formats import read_lists, render_list
 from candidates.generation import Settings, open_generator
 from candidates.lists import CandidateList
 from candidates.training.split import Part, read_pairs
@@ -63,6 +64,19 @@ def lists(file: Path, sources: list[str], settings: Settings) -> str:
                 yield {"source": item.source, "candidates": [{"text": t, "logprob": p} for t, p in candidates]}
 
     return once(file, made)
+
+
+def candidate_lists(file: Path, sources: list[str], settings: Settings) -> list[CandidateList]:
+    """The same lists as values that know their origin; they are kept with the translation model's revision."""
+    with open_generator(settings, model=TRANSLATOR.name, device="cpu") as generator:
+        revised = file.with_suffix(f".{generator.origin.translator.partition('@')[2]}{file.suffix}")
+        if not revised.exists():
+            with atomic_output(revised) as stream:
+                for item in generator.generate(sources):
+                    if not isinstance(item, CandidateList):
+                        raise item.error
+                    stream.write(render_list(item, "jsonl", 0))
+    return [item for item in read_lists(revised) if isinstance(item, CandidateList)]
 
 
 def once(file: Path, make: Callable[[], Iterator[dict[str, Any]]]) -> str:

@@ -1,0 +1,125 @@
+"""Ways of choosing from candidate lists, judged against references and compared with the first candidate.
+
+Each candidate is judged by chrF and by the cosine of sentence embeddings, against the first and against the nearest
+reference; the choices together by BLEU, against the first and against all references. Differences from the first
+candidate (the beam's best) come with 95 % intervals of a paired bootstrap over sources, the same draws for every row.
+
+    table = Table(lists, references)
+    table.row("chrF-MBR", lambda: by_recipe(lists, Recipe("chrf")))
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.support.teacher import Agreement, Embedder
+from candidates.lists import CandidateList
+from mbr import decode
+from mbr.evaluate.lexical import open_lexical
+from mbr.recipe import Recipe
+from mbr.utilities.chrf import ChrF
+
+Choice = NDArray[np.int64]
+Floats = NDArray[np.float64]
+DRAWS = 2000
+# Column, decimals, its heading.
+COLUMNS = (
+    ("chrf", 2, "chrF, nearest"),
+    ("chrf-first", 2, "chrF, first"),
+    ("embedding", 4, "embedding, nearest"),
+    ("bleu", 2, "BLEU, all"),
+    ("bleu-first", 2, "BLEU, first"),
+)
+
+
+def by_recipe(lists: Sequence[CandidateList], recipe: Recipe | None = None, **options: Any) -> Choice:
+    """The places of the chosen candidates; without a recipe, by the lists' default."""
+    return np.array([decision.ranking[0] for decision in decode(lists, recipe, **options)])
+
+
+@dataclass(frozen=True)
+class Row:
+    """How good the choices are: value, difference from the first candidates, and its interval, by column."""
+
+    name: str
+    values: dict[str, tuple[float, float, float, float]]
+    same: float  # share of sources whose choice is the first candidate
+    regret: float  # mean distance from the best candidate in the teacher's score
+    seconds: float
+
+    def line(self) -> str:
+        cells = [
+            f"{value:.{digits}f} ({difference:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}])"
+            for (key, digits, _) in COLUMNS
+            for value, difference, low, high in [self.values[key]]
+        ]
+        return f"| {self.name} | {' | '.join(cells)} | {self.same:.0%} | {self.regret:.3f} | {self.seconds:.1f} |"
+
+
+class Table:
+    """Lists with references, judged once; `row` adds a way of choosing and prints it."""
+
+    def __init__(self, lists: Sequence[CandidateList], references: Sequence[Sequence[str]]) -> None:
+        self.lists = lists
+        embed = Embedder()
+        self.vectors = [embed(item.texts) for item in lists]
+        self.agreements: list[Agreement] = []
+        self._first: list[Floats] = []
+        for item, own, golden in zip(lists, self.vectors, references, strict=True):
+            chrf = ChrF().matrix("", item.texts, golden)
+            self.agreements.append(Agreement(chrf.max(axis=1), (own @ embed(golden).T).max(axis=1)))
+            self._first.append(chrf[:, 0].astype(np.float64))
+        self._references = [tuple(golden) for golden in references]
+        self._bleu = open_lexical("bleu", references=1)
+        rng = np.random.default_rng(1)
+        self._draws = rng.multinomial(len(lists), np.full(len(lists), 1 / len(lists)), DRAWS).astype(np.float64)
+        self._beam = self._values(np.zeros(len(lists), np.int64))
+        self.rows: list[Row] = []
+        print(f"{len(lists)} sources, {np.mean([len(item) for item in lists]):.1f} distinct candidates each")
+        print("| chosen by | " + " | ".join(title for _, _, title in COLUMNS) + " | same as first | regret | CPU s |")
+        print("|" + " --- |" * (len(COLUMNS) + 4))
+
+    def row(self, name: str, choose: Callable[[], Choice]) -> Row:
+        began = time.process_time()
+        picks = choose()
+        seconds = time.process_time() - began
+        values = {}
+        for key, (value, draws) in self._values(picks).items():
+            base, base_draws = self._beam[key]
+            low, high = np.quantile(draws - base_draws, [0.025, 0.975])
+            values[key] = (value, value - base, float(low), float(high))
+        scores = [(float(a.score.max()), float(a.score[k])) for a, k in zip(self.agreements, picks, strict=True)]
+        row = Row(name, values, float((picks == 0).mean()), float(np.mean([b - s for b, s in scores])), seconds)
+        self.rows.append(row)
+        print(row.line(), flush=True)
+        return row
+
+    def _values(self, picks: Choice) -> dict[str, tuple[float, Floats]]:
+        """Column -> the value of these choices, and that of every draw."""
+        chosen = {
+            "chrf": np.array([a.chrf[k] for a, k in zip(self.agreements, picks, strict=True)], np.float64),
+            "chrf-first": np.array([values[k] for values, k in zip(self._first, picks, strict=True)]),
+            "embedding": np.array([a.cosine[k] for a, k in zip(self.agreements, picks, strict=True)], np.float64),
+        }
+        found = {key: (float(of.mean()), self._draws @ of / len(of)) for key, of in chosen.items()}
+        texts = [item.texts[k] for item, k in zip(self.lists, picks, strict=True)]
+        for key, count in (("bleu", None), ("bleu-first", 1)):
+            rows = [(text, *golden[:count]) for text, golden in zip(texts, self._references, strict=True)]
+            statistics = self._bleu.judge(rows).statistics
+            total = self._bleu.scores(statistics.sum(axis=0, keepdims=True))
+            found[key] = (float(total[0]), self._bleu.scores(self._draws @ statistics))
+        return found
+
+
+def interval(differences: Floats) -> tuple[float, float, float]:
+    """Mean, and the 95 % interval of the bootstrap."""
+    rng = np.random.default_rng(1)
+    means = [differences[rng.integers(0, len(differences), len(differences))].mean() for _ in range(DRAWS)]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(differences.mean()), float(low), float(high)
