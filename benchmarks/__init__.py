@@ -26,7 +26,7 @@ built once. The docstring of each says what it proves. What they share is in `be
 | resume_quality | Does a small RESUME see what beats the reference? | the metric without it | an hour | |
 | **How good are the bundled models?** | | | | |
 | candidates | How good are the translation model's lists? | its beam's best, the oracle | minutes | |
-| bundled_choice | How well does the default recipe choose? | the beam, its parts, chrF-MBR, the oracle | half an hour | |
+| bundled_choice | How well does the default recipe choose? | the beam, its parts, the oracle | half an hour | |
 | bundled_pear | Which damage does the bundled PEAR detect? | length | minutes | |
 | **Scripts that make files, run by hand** | | | | |
 | train_bundled_mt | The bundled translation model | | an hour or two | |
