@@ -28,7 +28,7 @@ def bundled(method: str) -> Origin:
 
 @pytest.mark.parametrize("method", ["beam", "sample", "epsilon"])
 def test_lists_of_the_bundled_translator_get_the_recipe_that_ships_with_it(method: str) -> None:
-    recipe = plan(Changes(), origin=bundled(method), first=FRENCH)  # the origin is stronger than a look at the texts
+    recipe = plan(Changes(), origin=bundled(method), lists=[FRENCH])  # the origin is stronger than a look at the texts
     assert recipe == read_recipe("en-de" if method == "beam" else "en-de-sampling").complete()
     assert plan(Changes(utility="pear"), origin=bundled(method)) == recipe
 
@@ -63,7 +63,7 @@ def test_every_shipped_recipe_fits_together() -> None:
 def test_other_lists_get_the_defaults_of_the_utility(
     changes: Changes, origin: Origin | None, first: CandidateList, expected: Recipe
 ) -> None:
-    assert plan(changes, origin=origin, first=first) == expected.complete()
+    assert plan(changes, origin=origin, lists=[first]) == expected.complete()
 
 
 def test_changes_are_stronger_than_the_recipe_they_are_applied_to() -> None:
@@ -99,10 +99,10 @@ def test_a_precision_goes_to_every_model_that_takes_one() -> None:
 
 
 def test_planning_by_lists_loses_none_of_them() -> None:
-    recipe, records = plan_for(Changes(), iter([ENGLISH_GERMAN, FRENCH]))
-    assert list(records) == [ENGLISH_GERMAN, FRENCH]
+    recipe, records, _ = plan_for(Changes(), iter([ENGLISH_GERMAN, ENGLISH_GERMAN]))
+    assert list(records) == [ENGLISH_GERMAN, ENGLISH_GERMAN]
     assert recipe.options == {"model": "en-de"}
-    recipe, records = plan_for(Changes(utility="chrf"), [])
+    recipe, records, _ = plan_for(Changes(utility="chrf"), [])
     assert (list(records), recipe.utility) == ([], "chrf")
 
 
