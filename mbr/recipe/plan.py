@@ -146,9 +146,9 @@ def cautions(recipe: Recipe, origin: Origin | None) -> list[str]:
     if not bundled or not wanted or any(term.name == "logprob" for term in recipe.terms):
         return []
     return [
-        f"the bundled PEAR {recipe.options['model']} decides without log-probabilities; alone it chooses worse than the "
-        "translation model itself (docs/bundled-pear.md). Give lists with log-probabilities and --add logprob=6, let "
-        "mbr-decode translate the text itself, or take another utility (--utility chrf)"
+        f"the bundled PEAR {recipe.options['model']} decides without log-probabilities; alone it chooses worse than "
+        "the translation model itself (docs/bundled-pear.md). Give lists with log-probabilities and --add logprob=6, "
+        "let mbr-decode translate the text itself, or take another utility (--utility chrf)"
     ]
 
 

@@ -95,7 +95,8 @@ def test_lists_in_german_are_compared_with_it_and_it_says_so(run: Run, tmp_path:
 
 def test_lists_in_other_languages_ask_for_the_released_model(warm: Run, tmp_path: Path) -> None:
     write_jsonl(
-        tmp_path / "lists.jsonl", [{"source": "The dog sleeps.", "candidates": ["Le chien dort.", "Le chat dort."]}]
+        tmp_path / "lists.jsonl",
+        [{"source": "The dog is in the house.", "candidates": ["Le chien est dans la maison.", "Un chien est là."]}],
     )
     result = warm("mbr-decode", "--candidates", "lists.jsonl", "--device", "cpu")
     assert result.returncode == 4
