@@ -23,10 +23,11 @@ from functools import cache
 from itertools import islice
 
 TEXTS = 20  # read of each list of texts, at most
+MOST_OF_A_WORD = 3.0  # votes: a language is seen by many of its words, not by one that all texts begin with
 SURPLUS = 0.5  # votes by which a language must be ahead of every other one
 DEFICIT = 2.0  # votes by which another language must be ahead of it to rule it out
 AHEAD = 0.3  # and the share of its own votes
-COVERAGE = 0.15  # and the share of all words that are function words of the language
+COVERAGE = 0.06  # and the share of all words that are function words of the language
 CERTAIN = 8.0  # votes by which it is ahead when more texts would not change the answer
 ANOTHER_SCRIPT = "another script"
 LETTERS_OF_A_WORD = 3  # where the script is not Latin, its letters are the evidence
@@ -34,7 +35,7 @@ LETTERS_OF_A_WORD = 3  # where the script is not Latin, its letters are the evid
 _WORD = re.compile(r"[^\W\d_]+")
 
 _WORDS = {
-    "en": """the a an of to and in is was are were be been that it for on with as at by from he she they you we his
+    "en": """the a an of to and in is am was are were be been that it for on with as at by from he she they you we his
         her their our not have has had this i my me him them do does did don didn t s ll ve re isn doesn can
         could will would should what when where who why how there here if or but so no yes all one out up about
         your its than then which some any very more just like know want think get go went must never always
@@ -120,20 +121,22 @@ class Evidence:
 
     def __init__(self) -> None:
         self._votes: dict[str, float] = defaultdict(float)
-        self._words = 0.0
+        self._counts: dict[str, float] = defaultdict(float)
+        self._function_words: dict[str, float] = defaultdict(float)
 
     def add(self, texts: Iterable[str]) -> None:
         """Add a list of texts in one language, such as the candidates for one source, which count as one text."""
         texts = list(islice(texts, TEXTS))
         for text in texts:
-            words = set(_WORD.findall(text.casefold()))
-            self._words += len(words) / len(texts)
-            for word in words:
+            for word in set(_WORD.findall(text.casefold())):
+                share = 1 / len(texts)
+                counted = max(min(share, MOST_OF_A_WORD - self._counts[word]), 0.0)
+                self._counts[word] += share
                 for language in _languages().get(word, ()):
-                    self._votes[language] += 1 / len(texts)
-                foreign = sum(not unicodedata.name(letter, "").startswith("LATIN") for letter in word)
-                if foreign:
-                    self._votes[ANOTHER_SCRIPT] += foreign / LETTERS_OF_A_WORD / len(texts)
+                    self._votes[language] += counted
+                    self._function_words[language] += share
+                if foreign := sum(not unicodedata.name(letter, "").startswith("LATIN") for letter in word):
+                    self._votes[ANOTHER_SCRIPT] += counted * foreign / LETTERS_OF_A_WORD
 
     def ahead(self, language: str) -> float:
         """By how many votes the language is ahead of every other one; negative where one is ahead of it."""
@@ -144,7 +147,8 @@ class Evidence:
         """Whether the texts are in this language; None where the evidence is too weak to say."""
         ahead, votes = self.ahead(language), self._votes.get(language, 0.0)
         if ahead >= max(SURPLUS, AHEAD * votes):
-            return True if votes >= COVERAGE * self._words else None
+            covered = self._function_words[language] >= COVERAGE * sum(self._counts.values())
+            return True if covered else None
         return False if -ahead >= max(DEFICIT, AHEAD * (votes - ahead)) else None
 
     def certain(self, language: str) -> bool:
@@ -155,7 +159,7 @@ class Evidence:
         """The languages with the most votes, for messages."""
         leading = sorted(self._votes.items(), key=lambda item: -item[1])[:3]
         shown = ", ".join(f"{language} {count:.0f}" for language, count in leading if count >= 0.5)
-        return f"{self._words:.0f} words; votes for languages: {shown or 'none'}"
+        return f"{len(self._counts)} different words; votes for languages: {shown or 'none'}"
 
 
 @cache

@@ -22,9 +22,10 @@ pytestmark = pytest.mark.one_world
 
 def model_of(pairs: Iterable[tuple[str, str]]) -> tuple[str, int]:
     """The model, and how many lists were looked at."""
-    languages = Languages()
-    for looked, (source, target) in enumerate(pairs, 1):
+    languages, looked = Languages(), 0
+    for source, target in pairs:
         languages.add(source, [target])
+        looked += 1
         if languages.suffice:
             break
     return languages.model(), looked
@@ -82,3 +83,13 @@ def test_every_first_line_leads_to_the_right_model(read: Callable[[], Pairs], ex
         model, looked = model_of([first, *draw.choices(pairs, k=LISTS - 1)])
         assert model == expected, first
         assert looked <= 20
+
+
+def test_short_sentences_in_a_row_show_their_languages_too() -> None:
+    """Tatoeba is sorted by length: "Go.", "Hi.", "Be nice." and others like them fill its first thousands of lines."""
+    if not DATA.is_dir():
+        pytest.skip(f"no data at {DATA}; set MBR_DATA to the folder that holds it")
+    pairs = tatoeba()[: FIRST + LISTS]
+    assert any(source == "Be nice." for source, _ in pairs)
+    for place in range(0, FIRST, 5):
+        assert model_of(pairs[place : place + LISTS])[0] == "en-de", pairs[place]
