@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, cast
@@ -20,6 +21,7 @@ from mbr.opening import open_decoder
 from mbr.pipeline import Decoder, OnError
 from mbr.prefilter import Prefilter
 from mbr.recipe import RUNTIME_OPTIONS, Changes, PrefilterSpec, Recipe, plan_for
+from mbr.recipe.plan import cautions
 from mbr.strategies import Strategy
 from mbr.utilities import Utility
 from mbr.weights import SelfRule, Weights
@@ -77,7 +79,9 @@ def decode(
         budget_total=budget_total,
     )
     base = utility if isinstance(utility, Recipe) else None
-    recipe, records = plan_for(changes, _as_records(lists), base, shipped=ready is None)
+    recipe, records, origin = plan_for(changes, _as_records(lists), base, shipped=ready is None)
+    for caution in cautions(recipe, origin) if ready is None else ():
+        warnings.warn(caution, stacklevel=2)
     parts = {"strategy": (strategy, Strategy), "prefilter": (prefilter, Prefilter)}
     ready_parts: Any = {name: part for name, (part, kind) in parts.items() if isinstance(part, kind)}
     rules: Any = {"on_error": on_error, "keep_matrix": keep_matrix}

@@ -10,10 +10,11 @@ and `mbr` take the plain one. Nothing heavy is imported before `load`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from candidates.common.closing import Closing
 from candidates.common.errors import ModelError
+from pear.runtime.hub import check_found
 from pear.runtime.options import ScorerOptions
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class Scorer(Closing):
     @classmethod
     def load(cls, model: str | Path, **options: Unpack[ScorerOptions]) -> Self:
         """Load a checkpoint: a folder, a `.ckpt` file or a hub name. Options as in `pear.checkpoint`, `pear.engine`."""
+        where: dict[str, Any] = {
+            "cache_dir": options.get("cache_dir"),
+            "local_files_only": options.get("offline", False),
+        }
+        check_found(model, revision=options.get("revision"), **where)
         from pear.checkpoint import load_checkpoint
         from pear.engine import Engine
         from pear.runtime.devices import limit_threads
@@ -43,9 +49,8 @@ class Scorer(Closing):
             model,
             revision=options.get("revision"),
             encoder=options.get("encoder"),
-            cache_dir=options.get("cache_dir"),
-            local_files_only=options.get("offline", False),
             kind=None,
+            **where,
         )
         if checkpoint.network.kind not in cls.kinds:
             raise ModelError(

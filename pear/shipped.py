@@ -1,37 +1,26 @@
-"""The PEAR that ships with the package, and which texts it is for.
+"""The PEARs that ship with the package, and which texts they are for.
 
-It is small and knows one language pair: everyday English sentences and their German translations. `fits` looks at a
-list before it is used without being asked for: function words tell languages apart well enough for that.
+Each is small and knows one language pair (`en-de`: everyday English sentences and their German translations). Where
+nobody named a model, `Languages` looks at the texts and tells which one is meant: a bundled one where both languages
+are seen, the released one where others are, and an error that says what to pass where there is too little to see.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from candidates.common.errors import UsageError
+from candidates.common.languages import Evidence
+
 SHIPPED = Path(__file__).parent / "bundled"
 DEFAULT = "en-de"
+RELEASED = "pear"
+LISTS = 100  # lists or rows that are looked at, at most
 NOTE = (
     "comparing with the bundled en-de PEAR, a small model for everyday sentences (pear/bundled/en-de/README.md); "
     "--model pear is the released one"
 )
-
-_WORDS = {
-    "en": "the a an of to and in is was are that it for on with he she they you we his her not have has this I my",
-    "de": "der die das ein eine und zu in ist war sind dass es für auf mit er sie du wir ich nicht hat haben den dem",
-    "fr": "le la les un une des et de à est était que il elle nous vous je ne pas pour avec dans son sa qui du",
-    "es": "el la los las un una y de a es era que él ella nosotros no para con en su yo por se lo del",
-    "it": "il lo la gli un una e di a è era che lui lei noi non per con in suo io si del della",
-    "nl": "de het een en van is was dat hij zij wij niet voor met op zijn ik je heeft hebben te",
-    "pt": "o a os as um uma e de é era que ele ela nós não para com em seu eu por se do da",
-}
-_FUNCTION_WORDS = {language: frozenset(words.casefold().split()) for language, words in _WORDS.items()}
-
-
-def shipped_default() -> Path:
-    """The folder of the bundled model: a path, because a folder of the user may have its name."""
-    return SHIPPED / DEFAULT
 
 
 def shipped_models() -> dict[str, Path]:
@@ -39,18 +28,63 @@ def shipped_models() -> dict[str, Path]:
     return {folder.name: folder for folder in sorted(SHIPPED.glob("*-*")) if (folder / "config.json").is_file()}
 
 
-def fits(pair: str, source: str, candidates: Iterable[str]) -> bool:
-    """Whether a source and its candidates look like this language pair; texts without evidence do."""
-    from_language, to_language = pair.split("-")
-    return _is(from_language, [source]) and _is(to_language, candidates)
+class Languages:
+    """What the texts say about their languages, and the PEAR that follows from it.
+
+    >>> languages = Languages()
+    >>> languages.add("The dog is in the house.", ["Der Hund ist im Haus.", "Ein Hund ist in dem Haus."])
+    >>> languages.model()
+    'en-de'
+    """
+
+    def __init__(self) -> None:
+        self._source, self._target = Evidence(), Evidence()
+        self._lists = 0
+        self._example = ""
+
+    def add(self, source: str, candidates: Iterable[str]) -> None:
+        """Look at one source and its candidates."""
+        self._source.add([source])
+        self._target.add(candidates)
+        self._lists += 1
+        self._example = self._example or source
+
+    @property
+    def suffice(self) -> bool:
+        """Whether more lists of the same kind would not change the model, or enough of them were looked at."""
+        pairs = [[(side.speaks(name), side.certain(name)) for side, name in self._sides(p)] for p in shipped_models()]
+        seen = any(all(side == (True, True) for side in sides) for sides in pairs)
+        return seen or all((False, True) in sides for sides in pairs) or self._lists >= LISTS
+
+    def fit(self, pair: str) -> bool | None:
+        """Whether the texts are of this language pair; None where the evidence is too weak to say."""
+        answers = [side.speaks(language) for side, language in self._sides(pair)]
+        return False if False in answers else None if None in answers else True
+
+    def model(self) -> str:
+        """The bundled PEAR for these languages, or the released one where they are others.
+
+        Raises:
+            UsageError: there is too little evidence to tell.
+        """
+        fitting = {pair: self.fit(pair) for pair in shipped_models()}
+        for pair, fits in fitting.items():
+            if fits:
+                return pair
+        if None not in fitting.values():
+            return RELEASED
+        raise UsageError(
+            f"no model was named, and the languages cannot be seen with certainty from {_counted(self._lists)}, the "
+            f"first with the source {self._example!r:.60} (sources: {self._source}; candidates: {self._target}); "
+            f"expected evidence for one of {', '.join(fitting)}, for which a PEAR is bundled, or for other languages. "
+            f"Name the model: --model {DEFAULT} (bundled), --model {RELEASED} (released, from the hub), or compare "
+            "without one: --utility chrf"
+        )
+
+    def _sides(self, pair: str) -> list[tuple[Evidence, str]]:
+        source, target = pair.split("-")
+        return [(self._source, source), (self._target, target)]
 
 
-def _is(language: str, texts: Iterable[str]) -> bool:
-    joined = " ".join(texts)
-    words = re.findall(r"[^\W\d_]+", joined.casefold())
-    letters = [sign for sign in joined if sign.isalpha()]
-    if sum(sign > "\u024f" for sign in letters) > len(letters) / 2:  # not a Latin script
-        return False
-    counts = {name: sum(word in function_words for word in words) for name, function_words in _FUNCTION_WORDS.items()}
-    present = counts[language] > 0 or len(words) < 8  # eight words of a language hold one of its function words
-    return present and counts[language] >= max(counts.values())
+def _counted(lists: int) -> str:
+    return "1 list" if lists == 1 else f"{lists} lists"

@@ -13,8 +13,10 @@ from typing import Any
 
 from candidates.backends.ct2_model import SIDECAR
 from candidates.backends.hf_model import model_positions
+from candidates.backends.models import check_reachable
 from candidates.backends.tokens import all_tokens, load_transformers_tokenizer
 from candidates.common.errors import ModelError, UsageError
+from candidates.common.hub import quiet_hub
 from candidates.common.text import check_output, disk_errors
 
 QUANTIZATIONS = ("float32", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16")
@@ -27,15 +29,17 @@ def convert(model: str, folder: Path, *, quantization: str = "int8", force: bool
         raise UsageError(f"{folder} exists; give --force to replace it, or another name")
     if folder.exists() and not (folder / SIDECAR).is_file():
         raise UsageError(f"{folder} is not a converted model, so --force does not replace it; give another name")
+    check_reachable(model)
     from transformers import AutoConfig
 
     partial = folder.with_name(f".{folder.name}.partial")
     with disk_errors(folder):
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            _converter(model).convert(str(partial), quantization=quantization)
-            load_transformers_tokenizer(model).save_pretrained(partial)
-            config = AutoConfig.from_pretrained(model)
+            with quiet_hub():
+                _converter(model).convert(str(partial), quantization=quantization)
+                load_transformers_tokenizer(model).save_pretrained(partial)
+                config = AutoConfig.from_pretrained(model)
         except (ValueError, RuntimeError, OSError, KeyError, AttributeError, TypeError, NotImplementedError) as exc:
             shutil.rmtree(partial, ignore_errors=True)
             if isinstance(exc, OSError) and exc.errno is not None:

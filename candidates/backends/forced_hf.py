@@ -7,6 +7,7 @@ from typing import Any
 
 from candidates.backends.forced import ForcedScorer, Row
 from candidates.backends.hf_model import check_dtype, load_model, model_positions, revision, torch_device
+from candidates.backends.models import check_reachable
 from candidates.backends.tokens import (
     load_transformers_tokenizer,
     spelled_languages,
@@ -32,10 +33,11 @@ class HfForcedScorer(ForcedScorer):
         threads: int | None,
         batch_tokens: int,
     ) -> None:
-        import torch
-
         self._dtype = "float32" if compute_type == "default" else compute_type
         check_dtype(self._dtype)
+        check_reachable(model)
+        import torch
+
         self._inner = load_transformers_tokenizer(model)
         self._tokenizer = transformers_tokenizer(self._inner, src_lang, tgt_lang)
         self._languages = (src_lang, tgt_lang)

@@ -13,6 +13,7 @@ from typing import Any
 
 from candidates.backends.base import Generator
 from candidates.backends.hf_model import check_dtype, load_model, model_positions, revision, torch_device
+from candidates.backends.models import check_reachable
 from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.backends.tokens import load_transformers_tokenizer, spelled_languages, transformers_tokenizer
 from candidates.common.errors import ModelError, ResourceError, UsageError
@@ -38,12 +39,13 @@ class HfGenerator(Generator):
         threads: int | None = None,
         split_sentences: bool = False,
     ) -> None:
-        import torch
-
         super().__init__()
         if settings.patience is not None:
             raise UsageError("--patience goes with the back-end ct2; transformers has no such setting")
         check_dtype(compute_type)
+        check_reachable(model)
+        import torch
+
         self.settings = settings
         self._name = model
         self._split = split_sentences

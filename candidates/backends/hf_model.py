@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from candidates.backends.models import bundled_models
+from candidates.backends.models import bundled_models, check_reachable
 from candidates.common.errors import ModelError, UsageError
+from candidates.common.hub import quiet_hub
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -27,6 +28,7 @@ def torch_device(name: str) -> str:
 
 def load_model(model: str, dtype: str, device: str) -> Any:
     """The network of a folder or hub name, ready to run."""
+    local = check_reachable(model)
     import torch
     import transformers
 
@@ -34,7 +36,10 @@ def load_model(model: str, dtype: str, device: str) -> Any:
     with suppress(AttributeError):
         transformers.logging.disable_progress_bar()
     try:
-        network = transformers.AutoModelForSeq2SeqLM.from_pretrained(model, torch_dtype=getattr(torch, dtype))
+        with quiet_hub():
+            network = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+                model, torch_dtype=getattr(torch, dtype), local_files_only=local
+            )
     except (OSError, ValueError, RuntimeError, KeyError) as exc:
         raise ModelError(
             f"{model}: transformers cannot load it as a translation model: {exc}. Expected a folder or a hub name of "

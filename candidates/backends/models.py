@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from candidates.common.errors import ModelError
+from candidates.common.hub import cached, hub_answers, offline, unreachable
 
 BUNDLED = Path(__file__).parent.parent / "bundled"
 
@@ -33,3 +34,20 @@ def guess_backend(model: str) -> str:
         return "openai"
     folder = model_folder(model)
     return "ct2" if folder is not None and (folder / "model.bin").is_file() else "hf"
+
+
+def check_reachable(model: str) -> bool:
+    """Whether transformers can get this model: it is a folder, or on a hub that answers, or in the local cache.
+
+    Called before transformers, which would try for a minute.
+
+    Returns:
+        Whether only local files are to be used.
+
+    Raises:
+        ModelError: it is none of these.
+    """
+    silent = not Path(model).is_dir() and (offline() or not hub_answers())
+    if silent and not cached(model):
+        raise unreachable(model, f"the bundled {', '.join(bundled_models())} (--translator)", forbidden=offline())
+    return silent

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from candidates.backends.models import check_reachable
 from candidates.common.errors import ModelError, UsageError
+from candidates.common.hub import quiet_hub
 
 _SHARED_MODELS = ("sentencepiece.model", "sentencepiece.bpe.model", "spiece.model", "spm.model", "source.spm")
 _LANGUAGE_TOKEN = re.compile(r"__[a-z]{2,3}__|[a-z]{3}_[A-Z][a-z]{3}|[a-z]{2}_[A-Z]{2}|<2[a-zA-Z_]+>|>>\w+<<")
@@ -74,12 +76,13 @@ def open_tokenizer(folder: Path, src_lang: str | None = None, tgt_lang: str | No
 
 def load_transformers_tokenizer(folder: Path | str) -> Any:
     """transformers' own loader; a failure is a ModelError."""
+    local = check_reachable(str(folder))
     from transformers import AutoTokenizer
 
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), quiet_hub():
             warnings.simplefilter("ignore")  # Marian's recommends a package that only cleans up punctuation
-            return AutoTokenizer.from_pretrained(str(folder))
+            return AutoTokenizer.from_pretrained(str(folder), local_files_only=local)
     except Exception as exc:  # transformers raises whatever its tokenizers do
         raise ModelError(f"{folder}: transformers cannot load its tokenizer: {exc}") from exc
 

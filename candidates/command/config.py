@@ -14,7 +14,7 @@ import yaml
 from candidates.command.console import hyphenated
 from candidates.command.journal import was_interrupted
 from candidates.common.errors import InputError, UsageError
-from candidates.common.text import atomic_output, remove_debris
+from candidates.common.text import atomic_output, remove_debris, yaml_problem
 
 # Options that say how to run, not what to compute: left out of the saved configuration.
 TRANSIENT = (
@@ -119,7 +119,7 @@ def _words(parser: argparse.ArgumentParser, path: Path, argv: Sequence[str]) -> 
     except OSError as exc:
         raise InputError(f"{path}: cannot be read: {exc.strerror}") from exc
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise InputError(f"{path}: not plain YAML: {exc}") from exc
+        raise InputError(f"{path}: not plain YAML: {yaml_problem(exc)}") from exc
     if settings is None:
         return []
     if not isinstance(settings, dict):

@@ -311,3 +311,11 @@ def _compressed(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
     # No name and no time in the header: the same content gives the same bytes.
     with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as stream:
         yield cast(IO[bytes], stream)
+
+
+def yaml_problem(error: Exception) -> str:
+    """What is wrong with a YAML text and where, in one line; the error's own message draws the place over several."""
+    mark = getattr(error, "problem_mark", None)
+    parts = [part for name in ("context", "problem") if (part := getattr(error, name, None))]
+    reason = ": ".join(parts) or " ".join(str(error).split())
+    return reason if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {reason}"

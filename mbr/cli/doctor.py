@@ -16,7 +16,7 @@ from candidates.command.owner import RIVALS, owner_problem
 
 QUICK_START = """\
 quick start:
-  mbr-doctor                 versions, module owners, devices, caches, offline state
+  mbr-doctor                 versions, module owners, devices, caches, the hub, what is bundled
   mbr-doctor || echo broken  the exit code is 6 when something needs repair"""
 
 MODULES = ("candidates", "pear", "mbr")
@@ -45,8 +45,11 @@ def command(argv: Sequence[str] | None = None) -> int:
     python = f"{platform.python_version()} at {sys.executable}"
     _section("machine", [("python", python), ("system", platform.platform()), *_devices()])
     _section("caches", _caches())
+    _section("hub", _hub())
     _section("utilities", _utilities(problems))
     _section("bundled translation models", _translators(problems))
+    _section("bundled PEARs", _pears(problems))
+    _section("bundled recipes", _recipes())
     for problem in problems:
         print(f"PROBLEM: {problem}")
     print("all is well" if not problems else f"{len(problems)} problem(s) found")
@@ -67,10 +70,37 @@ def _translators(problems: list[str]) -> list[tuple[str, str]]:
     if DEFAULT_MODEL not in bundled_models():
         problems.append(f"{BUNDLED / DEFAULT_MODEL} is missing or incomplete; install mbr-decode again")
         return [(DEFAULT_MODEL, "missing")]
-    return [
-        (name, f"{sum(file.stat().st_size for file in (BUNDLED / name).iterdir()) / 1e6:.1f} MB")
-        for name in bundled_models()
-    ]
+    return [(name, f"{_megabytes(BUNDLED / name)}; --translator {name}") for name in bundled_models()]
+
+
+def _pears(problems: list[str]) -> list[tuple[str, str]]:
+    from pear.shipped import DEFAULT, SHIPPED, shipped_models
+
+    models = shipped_models()
+    if DEFAULT not in models:
+        problems.append(f"{SHIPPED / DEFAULT} is missing or incomplete; install mbr-decode again")
+        return [(DEFAULT, "missing")]
+    return [(name, f"{_megabytes(folder)}; --model {name}") for name, folder in models.items()]
+
+
+def _recipes() -> list[tuple[str, str]]:
+    from mbr.recipe import read_recipe, shipped_recipes
+
+    return [(name, str(read_recipe(name).signature())) for name in shipped_recipes()]
+
+
+def _megabytes(folder: Path) -> str:
+    return f"{sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) / 1e6:.1f} MB"
+
+
+def _hub() -> list[tuple[str, str]]:
+    """Whether the hub answers; asked for two seconds at most, and not at all where the environment forbids it."""
+    from candidates.common.hub import endpoint, hub_answers, offline
+
+    if offline():
+        return [(endpoint(), "not asked (HF_HUB_OFFLINE); models come from the local cache")]
+    answer = "answers" if hub_answers() else "does not answer; what is bundled or in the local cache works without it"
+    return [(endpoint(), answer)]
 
 
 def _version(distribution: str) -> str | None:

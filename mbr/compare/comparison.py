@@ -20,6 +20,7 @@ from mbr.compare.study import Study
 from mbr.evaluate import Evaluation, JudgeSpec, evaluate, parse_judges
 from mbr.evaluate.evaluation import check_judges, exit_code_of, reason_of
 from mbr.evaluate.judges import judge_specs
+from mbr.recipe.plan import cautions
 
 Kind = Literal["first", "random", "setting", "quality", "oracle"]
 First = Literal["first candidate", "beam best", "most likely"]
@@ -291,9 +292,12 @@ class _Work:
 
     def decide(self, settings: Sequence[Setting], study: int) -> tuple[list[Decided], list[Study]]:
         """The decisions of every setting, and studies of some lists."""
+        planned = [self.rules.applied_to(setting, self.lists) for setting in settings]
+        for caution in dict.fromkeys(c for item in planned for c in cautions(item.recipe, self.lists[0].origin)):
+            self.warn(caution)
         return decide_all(
             self.lists,
-            [self.rules.applied_to(setting, self.lists[0]) for setting in settings],
+            planned,
             self.rules,
             scores=self.scores,
             studied=_spread(len(self.lists), study),

@@ -61,9 +61,9 @@ class Rules:
         """Options of every model that judges."""
         return {**self.runtime, **({} if self.dtype is None else {"dtype": self.dtype})}
 
-    def applied_to(self, setting: Setting, first: CandidateList) -> Setting:
-        """The setting for lists such as this one."""
-        planned = setting.for_lists(first, self.changes)
+    def applied_to(self, setting: Setting, lists: Sequence[CandidateList]) -> Setting:
+        """The setting for these lists."""
+        planned = setting.for_lists(lists, self.changes)
         if self.dtype is None:
             return planned
         return replace(planned, recipe=with_precision(planned.recipe, self.dtype, required=False))

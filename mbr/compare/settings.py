@@ -43,15 +43,15 @@ class Setting:
         recipe.check()
         return cls(changes, recipe, label)
 
-    def for_lists(self, first: CandidateList, common: Changes) -> Setting:
-        """The same for lists such as this one; `common` applies where this setting leaves something open."""
+    def for_lists(self, lists: Sequence[CandidateList], common: Changes) -> Setting:
+        """The same for these lists; `common` applies where this setting leaves something open."""
         changes = replace(
             self.changes,
             weights=self.changes.weights or common.weights,
             self_rule=self.changes.self_rule or common.self_rule,
             seed=common.seed if self.changes.seed is None else self.changes.seed,
         )
-        recipe = plan(changes, origin=first.origin, first=first)
+        recipe = plan(changes, origin=lists[0].origin, lists=lists)
         recipe.check()
         return replace(self, changes=changes, recipe=recipe)
 

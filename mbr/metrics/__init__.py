@@ -40,4 +40,6 @@ def metric_class(name: str) -> type[Metric]:
 
 def get_metric(name: str, **options: Any) -> Metric:
     """A loaded metric."""
-    return metric_class(name)(**options)
+    kind = metric_class(name)
+    kind.check_found(options)
+    return kind(**options)

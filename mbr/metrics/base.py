@@ -47,6 +47,10 @@ class Metric(Closing, ABC):
         """
         return None
 
+    @classmethod
+    def check_found(cls, options: Mapping[str, Any]) -> None:
+        """Refuse a model that cannot be found now, before anything heavy is imported; downloads nothing."""
+
     @abstractmethod
     def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
         """Scores [rows]. All rows hold the same number of texts, one of `takes`."""
@@ -101,6 +105,12 @@ class NeuralMetric(Metric):
         from mbr.metrics.released import stamp_files
 
         return stamp_files(options.get("model") or cls.default, cls.name, options)
+
+    @classmethod
+    def check_found(cls, options: Mapping[str, Any]) -> None:
+        from mbr.metrics.released import check_model_found
+
+        check_model_found(options.get("model") or cls.default, cls.name, options)
 
     def _hold(self, name: str, files: ModelFiles, runner: Runner, max_tokens: int) -> None:
         self._name, self._files, self._runner, self._max_tokens = name, files, runner, max_tokens

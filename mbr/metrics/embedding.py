@@ -9,7 +9,7 @@ the default. The source is not read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -49,6 +49,14 @@ class Embedding(Metric):
             self._model, self._encode = _small_encoder(options)
         else:
             self._model, self._encode, self._lengths = _sentence_transformer(options)
+
+    @classmethod
+    def check_found(cls, options: Mapping[str, Any]) -> None:
+        from pear.runtime.hub import check_found
+
+        if (model := options.get("model")) is not None:
+            where = {"cache_dir": options.get("cache_dir"), "local_files_only": options.get("offline", False)}
+            check_found(SHORT_NAMES.get(str(model).lower(), model), revision=options.get("revision"), **where)
 
     def settings(self) -> dict[str, object]:
         return {"model": self._model}

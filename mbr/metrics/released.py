@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from candidates.common.errors import ModelError, UsageError
-from pear.runtime.hub import locate
+from pear.runtime.hub import check_found, locate
 
 MOST_FILES = 200  # of a model; a folder with more holds other things
 
@@ -106,27 +106,40 @@ def find_model(model: str | Path, metric: str, options: Mapping[str, Any]) -> Mo
         metric: to which the model must belong.
         options: `revision`, `cache_dir` and `offline` of `ModelOptions` are used.
     """
-    revision: str | None = options.get("revision")
-    release = RELEASES.get(str(model)) or next((r for r in RELEASES.values() if r.repository == str(model)), None)
-    if release is not None and release.metric != metric and not Path(model).exists():
-        raise UsageError(f"{release.repository} is a model of {release.metric}, not of {metric}")
-    repository = release.repository if release and not Path(model).exists() else model
-    pinned = revision or (release.revision if release else None)
-    path, local = locate(
-        repository,
-        revision=None if Path(model).exists() else pinned,
-        cache_dir=options.get("cache_dir"),
-        local_files_only=options.get("offline", False),
-    )
+    repository, release, where = _place_of(model, metric, options)
+    path, local = locate(repository, **where)
     usual = next((r.licence for r in RELEASES.values() if r.metric == metric), None)
     if local:
-        if revision is not None:
+        if options.get("revision") is not None:
             raise UsageError(f"a revision belongs to a hub model; {path} is a local path")
         if not path.exists():
             raise ModelError(f"{path} does not exist; expected a folder or file of a {metric} model, or a hub name")
         return ModelFiles(path, True, path.resolve().name, usual, certain=False)
     name = f"{repository}@{path.name[:12]}"
     return ModelFiles(path, False, name, release.licence if release else usual, certain=release is not None)
+
+
+def check_model_found(model: str | Path, metric: str, options: Mapping[str, Any]) -> None:
+    """Refuse what `find_model` will not find because nothing can be downloaded now; downloads nothing."""
+    repository, _, where = _place_of(model, metric, options)
+    check_found(repository, **where)
+
+
+def _place_of(
+    model: str | Path, metric: str, options: Mapping[str, Any]
+) -> tuple[str | Path, Release | None, dict[str, Any]]:
+    """The path or repository of a model, its release if it is one, and where to look for it."""
+    release = RELEASES.get(str(model)) or next((r for r in RELEASES.values() if r.repository == str(model)), None)
+    exists = Path(model).exists()
+    if release is not None and release.metric != metric and not exists:
+        raise UsageError(f"{release.repository} is a model of {release.metric}, not of {metric}")
+    pinned = options.get("revision") or (release.revision if release else None)
+    where = {
+        "revision": None if exists else pinned,
+        "cache_dir": options.get("cache_dir"),
+        "local_files_only": options.get("offline", False),
+    }
+    return (release.repository if release and not exists else model), release, where
 
 
 def stamp_files(model: str | Path, metric: str, options: Mapping[str, Any]) -> str | None:

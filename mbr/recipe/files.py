@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from candidates.common.errors import InputError, UsageError
+from candidates.common.text import yaml_problem
 from candidates.lists import Origin
 from mbr.recipe.value import PrefilterSpec, Recipe, TermSpec
 from pear.shipped import SHIPPED
@@ -121,7 +122,7 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise InputError(f"{where}: not plain YAML: {exc}") from exc
+        raise InputError(f"{where}: not plain YAML: {yaml_problem(exc)}") from exc
     if not isinstance(content, dict):
         raise InputError(f"{where}: not a recipe; expected lines like `utility: pear` (mbr-decode --print-recipe)")
     return content

@@ -1,12 +1,14 @@
 """From what a user asked for to a recipe: changes to a base, which the lists' origin chooses where none is named.
 
 The same rules hold for mbr-decode, mbr-compare and Python: lists made by the bundled translator get the recipe that
-ships with it, whether they were made a second or a year ago; other lists get the plain defaults of the utility.
+ships with it, whether they were made a second or a year ago; other lists get the plain defaults of the utility. A PEAR
+that nobody named is named here, by the origin of the lists or else by their languages, and nowhere later: a run that is
+resumed, or a worker that begins in the middle, gets the same model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
@@ -19,11 +21,11 @@ from mbr.recipe.value import Options, PrefilterSpec, Recipe, TermSpec
 from mbr.terms import term_options
 from mbr.utilities import utility_options
 from mbr.weights import SelfRule, Weights
-from pear.shipped import DEFAULT, fits
+from pear.shipped import DEFAULT, LISTS, RELEASED, Languages, shipped_models
 
 # Options that name a checkpoint: where one is given, the shipped recipe is not meant.
 CHECKPOINT_OPTIONS = ("model", "revision", "encoder")
-LOOK_AHEAD = 100  # records that may be unusable before the first list
+LOOK_AHEAD = LISTS  # records, usable or not, that are read before the first decision at most
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def plan(
     *,
     base: Recipe | None = None,
     origin: Origin | None = None,
-    first: CandidateList | None = None,
+    lists: Sequence[CandidateList] = (),
     shipped: bool = True,
 ) -> Recipe:
     """The recipe for lists of this origin.
@@ -90,32 +92,64 @@ def plan(
         changes: what was asked for.
         base: a recipe that was named; without it the default for the lists is meant.
         origin: of the lists, if it is known.
-        first: a list to see the languages by, where the origin does not say.
-        shipped: whether a recipe that ships with a bundled model may be meant.
+        lists: some lists to see the languages by, where the origin does not say.
+        shipped: whether a model that ships with the package may be meant: not where the utility is made already.
+
+    Raises:
+        UsageError: a PEAR was not named, and the lists do not show their languages.
     """
-    if base is None:
-        base = _default(changes, origin, first, shipped)
-    return changes.applied_to(base).complete()
+    recipe = changes.applied_to(base or _default(changes, origin, shipped))
+    if _leaves_open(recipe, shipped):
+        recipe = _with_model(recipe, _model_for(origin, lists), shipped)
+    return recipe.complete()
 
 
 def plan_for(
     changes: Changes, records: Iterable[Record], base: Recipe | None = None, *, shipped: bool = True
-) -> tuple[Recipe, Iterator[Record]]:
-    """The recipe for these lists, by the first of them; returns all the records, too."""
-    first, stream = looked_at(records)
-    origin = first.origin if first else None
-    return plan(changes, base=base, origin=origin, first=first, shipped=shipped), stream
+) -> tuple[Recipe, Iterator[Record], Origin | None]:
+    """The recipe for these lists, by the first of them; returns all the records, too, and the origin of the first."""
+    lists, stream = looked_at(records, languages=needs_languages(changes, base, shipped=shipped))
+    origin = lists[0].origin if lists else None
+    return plan(changes, base=base, origin=origin, lists=lists, shipped=shipped), stream, origin
 
 
-def looked_at(records: Iterable[Record]) -> tuple[CandidateList | None, Iterator[Record]]:
-    """The first usable list, or None where there is none among the first records; and all the records."""
+def needs_languages(changes: Changes, base: Recipe | None = None, *, shipped: bool = True) -> bool:
+    """Whether lists without an origin are asked for their languages: a PEAR is meant, but not named."""
+    return _leaves_open(changes.applied_to(base or _default(changes, None, shipped)), shipped)
+
+
+def looked_at(records: Iterable[Record], *, languages: bool) -> tuple[list[CandidateList], Iterator[Record]]:
+    """The first usable list, none where there is none among the first records; and all the records.
+
+    Where the `languages` are needed and the first list has no origin, lists follow until they are certain.
+    """
     stream = iter(records)
     start: list[Record] = []
+    lists: list[CandidateList] = []
+    seen = Languages()
     for record in islice(stream, LOOK_AHEAD):
         start.append(record)
-        if isinstance(record, CandidateList):
-            return record, chain(start, stream)
-    return None, chain(start, stream)
+        if not isinstance(record, CandidateList):
+            continue
+        lists.append(record)
+        seen.add(record.source, record.texts)
+        if not languages or lists[0].origin is not None or seen.suffice:
+            break
+    return lists, chain(start, stream)
+
+
+def cautions(recipe: Recipe, origin: Origin | None) -> list[str]:
+    """Warnings about a recipe for lists of this origin, one sentence each."""
+    bundled = recipe.utility == "pear" and str(recipe.options.get("model")) in shipped_models()
+    ships = recipe_for(origin)  # one without the term gives weight to what was drawn often
+    wanted = ships is None or any(term.name == "logprob" for term in ships.terms)
+    if not bundled or not wanted or any(term.name == "logprob" for term in recipe.terms):
+        return []
+    return [
+        f"the bundled PEAR {recipe.options['model']} decides without log-probabilities; alone it chooses worse than "
+        "the translation model itself (docs/bundled-pear.md). Give lists with log-probabilities and --add logprob=6, "
+        "let mbr-decode translate the text itself, or take another utility (--utility chrf)"
+    ]
 
 
 def of_one_origin(records: Iterable[Record], origin: Origin | None, warn: Callable[[str], None]) -> Iterator[Record]:
@@ -131,16 +165,47 @@ def of_one_origin(records: Iterable[Record], origin: Origin | None, warn: Callab
         yield record
 
 
-def _default(changes: Changes, origin: Origin | None, first: CandidateList | None, shipped: bool) -> Recipe:
+def _default(changes: Changes, origin: Origin | None, shipped: bool) -> Recipe:
     utility = changes.utility or "pear"
     plain = Recipe(utility, weights="uniform" if origin is not None and origin.method == "beam" else "count")
     if utility != "pear" or not shipped or any(name in changes.options for name in CHECKPOINT_OPTIONS):
         return plain
-    if recipe := recipe_for(origin):
-        return recipe
-    # The bundled PEAR is for the bundled translator's lists; others get it only where no origin is known.
-    bundled = origin is None and (first is None or fits(DEFAULT, first.source, first.texts))
-    return replace(plain, options={"model": DEFAULT if bundled else "pear"})
+    return recipe_for(origin) or plain
+
+
+def _leaves_open(recipe: Recipe, shipped: bool) -> bool:
+    """Whether a PEAR in the recipe, as utility, term or first stage, has no model."""
+    return _with_model(recipe, DEFAULT, shipped) != recipe
+
+
+def _with_model(recipe: Recipe, model: str, shipped: bool) -> Recipe:
+    """The recipe with this model for every PEAR that has none; a revision or an encoder is of the released one."""
+
+    def named(name: str, options: Options) -> Options:
+        if name != "pear" or options.get("model") is not None:
+            return options
+        return {**options, "model": RELEASED if any(map(options.get, CHECKPOINT_OPTIONS)) else model}
+
+    first = recipe.prefilter
+    return replace(
+        recipe,
+        options=named(recipe.utility, recipe.options) if shipped else recipe.options,
+        terms=tuple(replace(term, options=named(term.name, term.options)) for term in recipe.terms),
+        prefilter=first and replace(first, options=named(first.name, first.options)),
+    )
+
+
+def _model_for(origin: Origin | None, lists: Sequence[CandidateList]) -> str:
+    """The PEAR for lists of this origin, or of these languages; the bundled one is for the bundled translator."""
+    if origin is not None:
+        ships = recipe_for(origin)
+        return str(ships.options.get("model", RELEASED)) if ships else RELEASED
+    languages = Languages()
+    for item in islice(lists, LISTS):
+        languages.add(item.source, item.texts)
+        if languages.suffice:
+            break
+    return languages.model() if lists else DEFAULT
 
 
 def with_precision(recipe: Recipe, dtype: str, *, required: bool = True) -> Recipe:

@@ -141,6 +141,11 @@ class Recipe:
             check_term_options(term.name, term.options, RUNTIME_OPTIONS)
         if self.prefilter is not None:
             check_term_options(self.prefilter.name, self.prefilter.options, RUNTIME_OPTIONS, "prefilter")
+        if self.utility == "none" and not self.terms:
+            raise UsageError(
+                "utility 'none' compares nothing, and there is no term to choose by; add one (--add logprob=1, see "
+                "mbr-decode --list-utilities), or take a utility such as chrf"
+            )
         if self.guards:
             raise UsageError(f"guard {self.guards[0]!r} is unknown; this version has none")
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.common.errors import ModelError
+from candidates.common.errors import UsageError
 from mbr.utilities.base import PairUtility, Triple
 from pear.runtime.options import ScorerOptions
 from pear.scorer import Scorer
-from pear.shipped import DEFAULT, NOTE, fits, shipped_default, shipped_models
+from pear.shipped import NOTE, RELEASED, shipped_models
 
 if TYPE_CHECKING:
     from pear.engine import Engine
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Pear(PairUtility):
     """A PEAR checkpoint on the scoring engine. Options as in `pear.checkpoint` and `pear.engine`.
 
-    Without a model it is the bundled one, which is for everyday English-German sentences and refuses others; a
-    `revision` or an `encoder` without a model is that of the released one.
+    A recipe names the model (`mbr.recipe.plan` sees which one the lists call for); a `revision` or an `encoder` without
+    a model is that of the released one.
     """
 
     name = "pear"
@@ -35,12 +35,13 @@ class Pear(PairUtility):
     family = "pear"
 
     def __init__(self, *, model: str | Path | None = None, **options: Unpack[ScorerOptions]) -> None:
-        self._unchecked = model is None and not any(options.get(name) for name in ("revision", "encoder"))
-        self._shipped = self._unchecked or str(model) in shipped_models()
-        self._scorer = Scorer.load(
-            model or (shipped_default() if self._unchecked else "pear"),
-            **options,
-        )
+        if model is None and not any(options.get(name) for name in ("revision", "encoder")):
+            raise UsageError(
+                f"PEAR has no model; name one: model={', model='.join(map(repr, shipped_models()))} (bundled, for its "
+                f"language pair) or model={RELEASED!r} (released, from the hub)"
+            )
+        self._shipped = str(model) in shipped_models()
+        self._scorer = Scorer.load(model or RELEASED, **options)
         self.engine = self._scorer.engine
         self.window_passes = window_of(self.engine)
 
@@ -51,14 +52,6 @@ class Pear(PairUtility):
         return [*([NOTE] if self._shipped else []), *([str(self.engine.agreement)] if self.engine.agreement else [])]
 
     def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
-        if self._unchecked and triples:
-            source = triples[0][0]
-            if not fits(DEFAULT, source, {text for s, *pair in triples if s == source for text in pair}):
-                raise ModelError(
-                    "no model was named, and the bundled PEAR is for English-German only, which these texts do not "
-                    'look like; name a model (model="pear" is the released one)'
-                )
-            self._unchecked = False
         return self.engine.score(triples, progress=self.progress)
 
     @property

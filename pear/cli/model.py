@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from candidates.command.console import Console
 from candidates.command.model_options import BACKEND, RUNNING, model_options
-from pear.runtime.hub import locate
+from pear.runtime.hub import check_found, locate
 
 if TYPE_CHECKING:
     from pear.checkpoint import Checkpoint
@@ -26,14 +26,18 @@ def kind_of(options: argparse.Namespace) -> str:
 
 
 def open_checkpoint(options: argparse.Namespace, *, allow_pickle: bool = False, kind: str = "pear") -> Checkpoint:
+    where: dict[str, Any] = {
+        "revision": options.revision,
+        "cache_dir": options.cache_dir,
+        "local_files_only": options.offline,
+    }
+    check_found(options.model, **where)
     from pear.checkpoint import load_checkpoint
 
     return load_checkpoint(
         options.model,
-        revision=options.revision,
         encoder=options.encoder,
-        cache_dir=options.cache_dir,
-        local_files_only=options.offline,
+        **where,
         allow_pickle=allow_pickle,
         kind=kind,
     )

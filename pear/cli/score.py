@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, TYPE_CHECKING
 
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.model_options import add_model_options
 from candidates.common.errors import InputError, ModelError, UsageError
 from pear.cli.model import kind_of, open_engine
+from pear.shipped import DEFAULT, LISTS, NOTE, RELEASED, Languages, shipped_models
 
 if TYPE_CHECKING:
     from pear.engine import Engine
@@ -26,7 +27,9 @@ quick start:
   pear-score refs.tsv --model RESUME                       columns src, ref, mt: is mt better than its reference?
   pear-score outputs.tsv --model SINGLE                    columns src, mt: the quality of mt on its own
 
-A positive score means the first translation is better. Cells are taken literally: no quoting, no escapes."""
+A positive score means the first translation is better. Without --model, rows that look like the language pair of a
+bundled PEAR (en-de) are scored by it, others by the released one (--model pear, from the hub). Cells are taken
+literally: no quoting, no escapes."""
 
 ROWS_AT_ONCE = 4096
 
@@ -64,7 +67,6 @@ def parser() -> Parser:
     g.add_argument("--anchor", metavar="COLUMN", help="column the systems are compared with (default: ref)")
     g.add_argument("--means", action="store_true", help="print only the mean score per system")
     add_model_options(p, "model")
-    p.set_defaults(model="pear")
     add_message_options(p)
     return p
 
@@ -82,13 +84,17 @@ def command(argv: Sequence[str] | None = None) -> int:
     if first is None:
         raise InputError(f"{options.input}: empty; expected a header such as src<TAB>mt_0<TAB>mt_1")
     header = first[1].split("\t")
-    kind = kind_of(options)
+    kind = "pear" if options.model is None else kind_of(options)
     comparisons = _comparisons(header, options) if kind == "pear" else _others(header, options, kind)
     added_names = _new_columns(comparisons, options)
     for name in added_names:
         if name in header or added_names.count(name) > 1:
             raise UsageError(f"the column {name!r} would stand twice in the output; rename it or name each system once")
     table = _cells(rows, header, options.input)
+    if options.model is None:
+        options.model, table = _model_for(table, comparisons, options)
+    if options.model in shipped_models():
+        console.info(NOTE)
     totals = [0.0] * len(comparisons)
     segments = 0
     with ExitStack() as stack:
@@ -118,6 +124,23 @@ def command(argv: Sequence[str] | None = None) -> int:
     for system, mean in means:
         console.info(f"mean {mean:+.4f}  {system}  ({segments} segments)", system=system, mean=mean, segments=segments)
     return 0
+
+
+def _model_for(
+    table: Iterator[list[str]], comparisons: list[Comparison], options: argparse.Namespace
+) -> tuple[str, Iterator[list[str]]]:
+    """The PEAR that the languages of the first rows call for; and all the rows."""
+    if options.revision is not None or options.encoder is not None:
+        return RELEASED, table
+    languages = Languages()
+    start: list[list[str]] = []
+    for cells in islice(table, LISTS):
+        start.append(cells)
+        sources, *sides = zip(*(comparison.row(cells) for comparison in comparisons), strict=True)
+        languages.add(sources[0], dict.fromkeys(text for side in sides for text in side))
+        if languages.suffice:
+            break
+    return languages.model() if start else DEFAULT, chain(start, table)
 
 
 def _comparisons(header: list[str], options: argparse.Namespace) -> list[Comparison]:

@@ -159,6 +159,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     check_numbers(options, positive=("threads",))
     _output(options)
     _recipe(options), _origin(options)  # refuse wrong settings before anything heavy is imported
+    _check_found(options)
     return _train(options, console, shlex.join(["pear-train", *words]))
 
 
@@ -236,6 +237,16 @@ def _origin(options: argparse.Namespace) -> Origin:
         hidden_sizes=tuple(options.hidden_sizes) if options.hidden_sizes else None,
         **{name: value for name, value in sizes.items() if value is not None},
     )
+
+
+def _check_found(options: argparse.Namespace) -> None:
+    """Refuse first weights that cannot be found now, before anything heavy is imported."""
+    from pear.runtime.hub import check_found
+
+    where = {"revision": options.revision, "cache_dir": options.cache_dir, "local_files_only": options.offline}
+    for model in (options.from_model, options.from_encoder):
+        if model is not None:
+            check_found(model, **where)
 
 
 def _sources(options: argparse.Namespace) -> Sources:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from candidates.common.errors import ModelError
-from pear.shipped import shipped_models
+from candidates.common.hub import hub_answers, offline, quiet_hub, unreachable
+from pear.shipped import DEFAULT, shipped_models
+
+OFFLINE = f"--model {DEFAULT} (bundled, English-German) or --utility chrf and --judge chrf, which need no model"
 
 ALIASES = {
     "pear": "Prosho/pear",
@@ -53,6 +56,23 @@ def locate(
     return fetch(str(model), revision=revision, cache_dir=cache_dir, local_files_only=local_files_only), False
 
 
+def check_found(
+    model: str | Path,
+    *,
+    revision: str | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+) -> None:
+    """Refuse a name that `locate` will not find because nothing can be downloaded now. Fast, and downloads nothing.
+
+    For calling before torch is imported, so that a wrong name is answered at once.
+    """
+    if str(model) in shipped_models() or Path(model).expanduser().exists():
+        return
+    if local_files_only or offline() or not hub_answers():
+        locate(model, revision=revision, cache_dir=cache_dir, local_files_only=local_files_only)
+
+
 def fetch(
     repository: str,
     *,
@@ -62,22 +82,25 @@ def fetch(
     files: list[str] | None = None,
 ) -> Path:
     """The folder of a hub repository in the local cache, downloaded if need be and allowed."""
-    import huggingface_hub as hub
-    from huggingface_hub import errors
+    from huggingface_hub import constants, errors, snapshot_download
+    from huggingface_hub.utils import validate_repo_id
 
-    repository = ALIASES.get(repository, repository)
+    name, repository = repository, ALIASES.get(repository, repository)
     revision = revision or REVISIONS.get(repository)
     asked = f"{repository}@{revision}" if revision else repository
+    forbidden = local_files_only or bool(constants.HF_HUB_OFFLINE)
     try:
-        return Path(
-            hub.snapshot_download(
-                repository,
-                revision=revision,
-                cache_dir=cache_dir,
-                local_files_only=local_files_only,
-                allow_patterns=files,
+        validate_repo_id(repository)
+        with quiet_hub():
+            return Path(
+                snapshot_download(
+                    repository,
+                    revision=revision,
+                    cache_dir=cache_dir,
+                    local_files_only=forbidden or not hub_answers(),
+                    allow_patterns=files,
+                )
             )
-        )
     except errors.GatedRepoError as exc:
         raise ModelError(
             f"{asked} is gated: accept its terms on its hub page, then log in (hf auth login) and run again"
@@ -95,16 +118,14 @@ def fetch(
             "(owner/name)"
         ) from exc
     except errors.LocalEntryNotFoundError as exc:
-        if local_files_only or hub.constants.HF_HUB_OFFLINE:
-            raise ModelError(
-                f"{asked} is not in the local cache and this run is offline (local_files_only or "
-                "HF_HUB_OFFLINE); download it once online (hf download), or give the path of a local folder"
-            ) from exc
-        raise ModelError(
-            f"{asked} is not in the local cache and the hub cannot be reached; check the network, or give the "
-            "path of a local folder"
-        ) from exc
+        named = asked if name == repository else f"{name} ({asked})"
+        raise unreachable(named, OFFLINE, forbidden=forbidden, released=name in ALIASES or _pinned(revision)) from exc
     except errors.HfHubHTTPError as exc:
         raise ModelError(f"the hub refused {asked}: {exc}") from exc
     except OSError as exc:
         raise ModelError(f"{asked} could not be fetched: {exc}") from exc
+
+
+def _pinned(revision: str | None) -> bool:
+    """Whether a revision is a commit, as those of the releases we know."""
+    return revision is not None and len(revision) == 40

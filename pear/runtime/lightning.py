@@ -18,6 +18,7 @@ import torch
 import yaml
 
 from candidates.common.errors import ModelError
+from candidates.common.text import yaml_problem
 
 SAVE_AGAIN = "load it with the library it was made with and save state_dict and hyper_parameters alone"
 
@@ -99,7 +100,9 @@ def _read_yaml(file: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise ModelError(f"{file}: not plain YAML: {exc}; Python objects in YAML are never built") from exc
+        raise ModelError(
+            f"{file}: not plain YAML: {yaml_problem(exc)}; Python objects in YAML are never built"
+        ) from exc
     if not isinstance(content, dict):
         raise ModelError(f"{file}: expected a table of hyper-parameters")
     return content

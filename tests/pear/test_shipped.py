@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from candidates.common.errors import UsageError
 from pear.checkpoint import load_checkpoint
 from pear.engine import Engine
-from pear.shipped import DEFAULT, SHIPPED, fits, shipped_models
+from pear.shipped import DEFAULT, SHIPPED, Languages, shipped_models
 from tests.conftest import Run, write_jsonl
 
 
@@ -60,17 +61,24 @@ def test_it_tells_a_translation_from_damage(bundled: Engine, source: str, better
 @pytest.mark.parametrize(
     ("source", "candidates", "expected"),
     [
-        ("The dog is in the house.", ["Der Hund ist im Haus.", "Ein Hund ist in dem Haus."], True),
-        ("Tom!", ["Tom!"], True),
-        ("The dog is in the house.", ["Le chien est dans la maison.", "Un chien est dans une maison."], False),
-        ("Der Hund ist im Haus.", ["The dog is in the house.", "A dog is in the house."], False),
-        ("The dog is in the house.", ["犬は家にいます。"], False),
-        ("Собака в доме.", ["Der Hund ist im Haus."], False),
-        ("", [""], True),
+        ("The dog is in the house.", ["Der Hund ist im Haus.", "Ein Hund ist in dem Haus."], "en-de"),
+        ("The dog is in the house.", ["Le chien est dans la maison.", "Un chien est dans une maison."], "pear"),
+        ("Der Hund ist im Haus.", ["The dog is in the house.", "A dog is in the house."], "pear"),
+        ("The dog is in the house.", ["犬は家にいます。"], "pear"),
+        ("Собака в доме.", ["Der Hund ist im Haus."], "pear"),
+        ("Tom!", ["Tom!"], None),
+        ("OK.", ["OK."], None),
+        ("", [""], None),
     ],
 )
-def test_the_language_pair_is_seen(source: str, candidates: list[str], expected: bool) -> None:
-    assert fits("en-de", source, candidates) is expected
+def test_the_languages_name_the_model(source: str, candidates: list[str], expected: str | None) -> None:
+    languages = Languages()
+    languages.add(source, candidates)
+    if expected is None:
+        with pytest.raises(UsageError, match="--model en-de.*--model pear.*--utility chrf"):
+            languages.model()
+    else:
+        assert languages.model() == expected
 
 
 def test_lists_in_german_are_compared_with_it_and_it_says_so(run: Run, tmp_path: Path) -> None:
@@ -87,7 +95,8 @@ def test_lists_in_german_are_compared_with_it_and_it_says_so(run: Run, tmp_path:
 
 def test_lists_in_other_languages_ask_for_the_released_model(warm: Run, tmp_path: Path) -> None:
     write_jsonl(
-        tmp_path / "lists.jsonl", [{"source": "The dog sleeps.", "candidates": ["Le chien dort.", "Le chat dort."]}]
+        tmp_path / "lists.jsonl",
+        [{"source": "The dog is in the house.", "candidates": ["Le chien est dans la maison.", "Un chien est là."]}],
     )
     result = warm("mbr-decode", "--candidates", "lists.jsonl", "--device", "cpu")
     assert result.returncode == 4

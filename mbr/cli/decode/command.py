@@ -46,30 +46,39 @@ def command(argv: Sequence[str] | None = None) -> int:
         return _run(options, recipe, records, generator, stack, console)
 
 
-def _planned(options: argparse.Namespace, origin: Any, first: Any = None) -> Recipe:
+def _planned(options: argparse.Namespace, origin: Any, lists: Sequence[Any] = ()) -> Recipe:
     """The recipe for lists of this origin; --dtype goes to every model that takes it."""
     from mbr.cli.decode.checks import changes_of
     from mbr.recipe import plan, read_recipe
     from mbr.recipe.plan import with_precision
 
     base = None if options.recipe is None else read_recipe(options.recipe)
-    recipe = plan(changes_of(options), base=base, origin=origin, first=first)
+    recipe = plan(changes_of(options), base=base, origin=origin, lists=lists)
     return recipe if options.dtype is None else with_precision(recipe, options.dtype)
 
 
 def _recipe_and_records(
     options: argparse.Namespace, generator: Generator | None, console: Console
 ) -> tuple[Recipe, Iterator[Any] | None]:
-    """The recipe for the lists, by the generator that will make them or by the first list of the file."""
-    from mbr.recipe.plan import looked_at, of_one_origin
+    """The recipe for the lists, by the generator that will make them or by the first lists of the file."""
+    from mbr.cli.decode.checks import changes_of
+    from mbr.recipe import read_recipe
+    from mbr.recipe.plan import cautions, looked_at, needs_languages, of_one_origin
 
+    records: Iterator[Any] | None = None
     if generator is not None:
-        return _planned(options, generator.origin), None
-    first, records = looked_at(_read(options))
-    origin = first.origin if first else None
-    if options.recipe is None:
-        records = of_one_origin(records, origin, console.warn)
-    return _planned(options, origin, first), records
+        origin: Any = generator.origin
+        recipe = _planned(options, origin)
+    else:
+        base = None if options.recipe is None else read_recipe(options.recipe)
+        lists, records = looked_at(_read(options), languages=needs_languages(changes_of(options), base))
+        origin = lists[0].origin if lists else None
+        recipe = _planned(options, origin, lists)
+        if options.recipe is None:
+            records = of_one_origin(records, origin, console.warn)
+    for caution in () if options.print_recipe else cautions(recipe, origin):
+        console.warn(caution)
+    return recipe, records
 
 
 def _run(

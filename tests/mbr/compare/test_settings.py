@@ -65,15 +65,15 @@ def test_a_setting_follows_the_origin_of_the_lists() -> None:
     )
     pear, chrf, own = parse_settings(["pear", "chrf", "pear,add=logprob:0,weights=count,label=own"])
     common = Changes(self_rule="include", seed=7)
-    assert pear.for_lists(beam, common).recipe.terms == (TermSpec("logprob", 6.0),)
-    assert pear.for_lists(beam, common).recipe.weights == "uniform"
-    assert pear.for_lists(other, common).recipe.terms == ()
-    assert chrf.for_lists(beam, common).recipe.terms == ()
-    assert own.for_lists(beam, common).recipe.terms == ()
-    assert own.for_lists(beam, common).recipe.weights == "count"
-    assert {setting.for_lists(beam, common).recipe.self_rule for setting in (pear, chrf, own)} == {"include"}
-    assert pear.for_lists(beam, common).recipe.seed == 7
-    assert pear.for_lists(beam, common).label == "pear race"
+    assert pear.for_lists([beam], common).recipe.terms == (TermSpec("logprob", 6.0),)
+    assert pear.for_lists([beam], common).recipe.weights == "uniform"
+    assert pear.for_lists([other], common).recipe.terms == ()
+    assert chrf.for_lists([beam], common).recipe.terms == ()
+    assert own.for_lists([beam], common).recipe.terms == ()
+    assert own.for_lists([beam], common).recipe.weights == "count"
+    assert {setting.for_lists([beam], common).recipe.self_rule for setting in (pear, chrf, own)} == {"include"}
+    assert pear.for_lists([beam], common).recipe.seed == 7
+    assert pear.for_lists([beam], common).label == "pear race"
 
 
 @pytest.mark.parametrize(

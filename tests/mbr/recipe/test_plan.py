@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from candidates.backends.ct2 import Ct2Generator
 from candidates.common.errors import UsageError
 from candidates.generation import Settings
 from candidates.lists import CandidateList, Origin
+from mbr.api import decode
 from mbr.recipe import Changes, PrefilterSpec, Recipe, TermSpec, plan, plan_for, read_recipe, shipped_recipes
-from mbr.recipe.plan import with_precision
+from mbr.recipe.plan import cautions, looked_at, with_precision
 from mbr.recipe.words import parse_changes, parse_strategy, parse_terms
+from mbr.utilities import get_utility
+from tests.support.close_languages import ENGLISH, GERMAN, SENTENCES
 
 pytestmark = pytest.mark.one_world
 
@@ -28,7 +33,7 @@ def bundled(method: str) -> Origin:
 
 @pytest.mark.parametrize("method", ["beam", "sample", "epsilon"])
 def test_lists_of_the_bundled_translator_get_the_recipe_that_ships_with_it(method: str) -> None:
-    recipe = plan(Changes(), origin=bundled(method), first=FRENCH)  # the origin is stronger than a look at the texts
+    recipe = plan(Changes(), origin=bundled(method), lists=[FRENCH])  # the origin is stronger than a look at the texts
     assert recipe == read_recipe("en-de" if method == "beam" else "en-de-sampling").complete()
     assert plan(Changes(utility="pear"), origin=bundled(method)) == recipe
 
@@ -63,7 +68,7 @@ def test_every_shipped_recipe_fits_together() -> None:
 def test_other_lists_get_the_defaults_of_the_utility(
     changes: Changes, origin: Origin | None, first: CandidateList, expected: Recipe
 ) -> None:
-    assert plan(changes, origin=origin, first=first) == expected.complete()
+    assert plan(changes, origin=origin, lists=[first]) == expected.complete()
 
 
 def test_changes_are_stronger_than_the_recipe_they_are_applied_to() -> None:
@@ -99,11 +104,95 @@ def test_a_precision_goes_to_every_model_that_takes_one() -> None:
 
 
 def test_planning_by_lists_loses_none_of_them() -> None:
-    recipe, records = plan_for(Changes(), iter([ENGLISH_GERMAN, FRENCH]))
-    assert list(records) == [ENGLISH_GERMAN, FRENCH]
+    recipe, records, _ = plan_for(Changes(), iter([ENGLISH_GERMAN, ENGLISH_GERMAN]))
+    assert list(records) == [ENGLISH_GERMAN, ENGLISH_GERMAN]
     assert recipe.options == {"model": "en-de"}
-    recipe, records = plan_for(Changes(utility="chrf"), [])
+    recipe, records, _ = plan_for(Changes(utility="chrf"), [])
     assert (list(records), recipe.utility) == ([], "chrf")
+
+
+def lists_of(sources: list[str], targets: list[str]) -> list[CandidateList]:
+    return [CandidateList.of(s, [t, f"{t}!"], id=n) for n, (s, t) in enumerate(zip(sources, targets, strict=True))]
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_lists_in_other_languages_never_get_the_bundled_pear(language: str) -> None:
+    lists = [CandidateList.of("Thanks!", ["Merci !", "Tak!"]), *lists_of(ENGLISH, SENTENCES[language])]
+    assert plan_for(Changes(), lists)[0].options == {"model": "pear"}
+
+
+@pytest.mark.parametrize("first", ["Be nice.", "Thanks!", "OK.", "Go."])
+def test_a_first_list_that_says_nothing_decides_nothing(first: str) -> None:
+    lists = [CandidateList.of(first, ["Sei lieb.", "Danke!", "OK."]), *lists_of(ENGLISH, GERMAN)]
+    recipe, records, _ = plan_for(Changes(), iter(lists))
+    assert recipe.options == {"model": "en-de"}
+    assert list(records) == lists
+
+
+def test_without_evidence_the_error_says_what_to_pass() -> None:
+    with pytest.raises(UsageError, match=r"1 list, .*'OK\.'.*--model en-de.*--model pear.*--utility chrf"):
+        plan_for(Changes(), [CandidateList.of("OK.", ["OK.", "Okay."])])
+    assert plan_for(Changes(utility="chrf"), [CandidateList.of("OK.", ["OK."])])[0].utility == "chrf"
+    assert plan_for(Changes(options={"model": "en-de"}), [CandidateList.of("OK.", ["OK."])])[0].options["model"]
+
+
+def test_looking_ahead_ends_as_soon_as_the_languages_are_certain() -> None:
+    def stream() -> Iterator[CandidateList]:
+        for number, item in enumerate(lists_of(ENGLISH * 100, GERMAN * 100)):
+            read.append(number)
+            yield item
+
+    read: list[int] = []
+    plan_for(Changes(), stream())
+    assert 1 < len(read) < 10
+    read.clear()
+    plan_for(Changes(utility="chrf"), stream())
+    assert len(read) == 1
+    read.clear()
+    lists = [CandidateList.of("OK.", ["OK."], id=n) for n in range(1000)]
+    _, records = looked_at(iter(lists), languages=True)
+    assert list(records) == lists
+
+
+def test_every_pear_of_a_recipe_is_named_when_it_is_planned() -> None:
+    lists = lists_of(ENGLISH, GERMAN)
+    base = Recipe("pear", terms=(TermSpec("pear", 0.5),), prefilter=PrefilterSpec("pear", 5))
+    recipe, *_ = plan_for(Changes(), lists, base)
+    assert recipe.prefilter is not None
+    assert [dict(part.options) for part in (recipe, *recipe.terms, recipe.prefilter)] == [{"model": "en-de"}] * 3
+    released, *_ = plan_for(Changes(options={"revision": "main"}), lists)
+    assert released.options == {"model": "pear", "revision": "main"}
+
+
+def test_a_pear_without_a_model_is_refused_rather_than_guessed() -> None:
+    with pytest.raises(UsageError, match="model='en-de'.*model='pear'"):
+        get_utility("pear")
+
+
+def test_a_later_window_in_other_words_is_scored_as_planned() -> None:
+    """A resumed run and a worker of a cluster begin in the middle: only the plan looks at languages."""
+    with get_utility("pear", model="en-de", device="cpu") as utility:
+        assert utility.score_pairs([("Thanks!", "Merci !", "Merci beaucoup !")]).shape == (1,)  # type: ignore[attr-defined]
+
+
+def test_the_bundled_pear_without_log_probabilities_is_warned_about() -> None:
+    lists = lists_of(ENGLISH, GERMAN)
+    alone, _, origin = plan_for(Changes(), lists)
+    assert len(cautions(alone, origin)) == 1
+    assert "without log-probabilities" in cautions(alone, origin)[0]
+    assert cautions(plan_for(Changes(terms={"logprob": 6}), lists)[0], None) == []
+    assert cautions(plan_for(Changes(utility="chrf"), lists)[0], None) == []
+    for method in ("beam", "epsilon"):
+        made = bundled(method)
+        assert cautions(plan(Changes(), origin=made), made) == []
+    beams = bundled("beam")
+    assert len(cautions(plan(Changes(terms={"logprob": 0}), origin=beams), beams)) == 1
+
+
+def test_python_warns_once_about_the_bundled_pear_without_log_probabilities() -> None:
+    with pytest.warns(UserWarning, match="decides without log-probabilities") as warned:
+        decisions = list(decode(lists_of(ENGLISH, GERMAN), device="cpu"))
+    assert (len(decisions), len(warned)) == (len(GERMAN), 1)
 
 
 def test_words_become_changes() -> None:

@@ -70,7 +70,7 @@ def test_three_failures_have_three_messages(endpoint: str, tmp_path: Path) -> No
 
 def test_offline_and_unreachable_are_told_apart(endpoint: str, tmp_path: Path) -> None:
     offline = ask(endpoint, "owner/model", tmp_path, HF_HUB_OFFLINE="1")
-    assert "not in the local cache and this run is offline" in offline
+    assert "not in the local cache, and this run is offline" in offline
     unreachable = ask("http://127.0.0.1:9", "owner/model", tmp_path)
     assert "the hub cannot be reached" in unreachable
 
