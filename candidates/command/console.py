@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ from typing import Any, NoReturn
 
 from candidates.command.streams import open_standard_streams
 from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
+from candidates.common.notes import LOGGER
 from candidates.common.text import FULL
 
 EXIT_CODES = """\
@@ -30,12 +32,15 @@ exit codes:
 
 
 class Console:
-    """Messages to stderr. `quiet` drops everything but warnings and errors."""
+    """Messages to stderr. `quiet` drops everything but warnings and errors. The last one made shows readers' notes."""
 
     def __init__(self, command: str, *, quiet: bool = False, log_format: str = "text") -> None:
         self.command = command
         self.quiet = quiet
         self.json = log_format == "json"
+        logger = logging.getLogger(LOGGER)
+        logger.setLevel(logging.INFO)
+        logger.handlers = [*(h for h in logger.handlers if not isinstance(h, _Notes)), _Notes(self)]
 
     def info(self, message: str, **fields: Any) -> None:
         if not self.quiet:
@@ -61,6 +66,21 @@ class Console:
             line = f"{self.command}: {message}" if level == "info" else f"{self.command}: {level}: {message}"
         with suppress(OSError):  # a closed or full stderr leaves no place to report it
             print(line, file=sys.stderr, flush=True)
+
+
+class _Notes(logging.Handler):
+    """Passes notes of readers (`candidates.common.notes`) to a console, each once."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.INFO)
+        self._console = console
+        self._shown: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if message not in self._shown:
+            self._shown.add(message)
+            self._console.info(message)
 
 
 class Parser(argparse.ArgumentParser):
