@@ -29,7 +29,12 @@ quick start:
 
 
 def parser() -> Parser:
-    p = Parser("mbr-generate", "Generate a list of candidate translations for each source sentence.", QUICK_START)
+    p = Parser(
+        "mbr-generate",
+        "Generate a list of candidate translations for each source sentence.",
+        QUICK_START,
+        file_option=lambda name: "--sources",
+    )
     g = p.add_argument_group("input and output")
     g.add_argument("--sources", metavar="FILE", default="-", help="one source per line; - is standard input")
     g.add_argument(

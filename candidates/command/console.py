@@ -10,6 +10,8 @@ import argparse
 import json
 import logging
 import os
+import re
+import shlex
 import signal
 import sys
 import time
@@ -84,9 +86,21 @@ class _Notes(logging.Handler):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with hyphens or underscores in option names, defaults in the help, and short errors."""
+    """argparse with hyphens or underscores in option names, defaults in the help, --version, and errors that help.
 
-    def __init__(self, prog: str, description: str, epilog: str) -> None:
+    Args:
+        prog, description, epilog: as argparse has them; the exit codes follow the epilog.
+        file_option: the option that takes the file of a stray word, to be proposed; None where there is no such option.
+    """
+
+    def __init__(
+        self,
+        prog: str,
+        description: str,
+        epilog: str,
+        *,
+        file_option: Callable[[str], str] | None = None,
+    ) -> None:
         super().__init__(
             prog=prog,
             description=description,
@@ -94,12 +108,39 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Formatter,
             allow_abbrev=False,
         )
+        self._file_option = file_option
+        self.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="print it, then stop")
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        return super().parse_args([hyphenated(word) for word in (sys.argv[1:] if args is None else args)], namespace)
+        words = [hyphenated(word) for word in (sys.argv[1:] if args is None else args)]
+        self._refuse_empty(words)
+        options, strays = self.parse_known_args(words, namespace)
+        if not strays:
+            return options
+        if self._file_option is None or strays[0].startswith("-"):
+            self.error(f"unrecognized arguments: {' '.join(strays)}")
+        option = self._file_option(strays[0])
+        self.error(f"{strays[0]!r} has no option in front of it; did you mean {option} {shlex.quote(strays[0])}?")
+
+    def _refuse_empty(self, words: Sequence[str]) -> None:
+        """No name, path or number is empty; an empty word is what a shell makes of a variable that is not set."""
+        for before, word in pairwise(["", *words]):
+            if not word or re.fullmatch(r"--[\w-]+=", word):
+                name = word.rstrip("=") or (before if before.startswith("-") else "an argument")
+                self.error(f"{name} is empty; expected a value, or leave it out")
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+class _Version(argparse.Action):
+    """Prints the command's first word and the version of the distribution, which is looked up only here."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *details: Any) -> NoReturn:
+        from candidates.common.version import __version__
+
+        print(f"{parser.prog.split()[0]} {__version__}")
+        parser.exit()
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):

@@ -21,7 +21,7 @@ from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.numbers import check_numbers
 from candidates.common.errors import MbrError, UsageError
 from candidates.formats import INPUT_FORMATS
-from candidates.options import add_generation_options
+from candidates.options import add_generation_options, file_option
 from mbr.cli.common.options import (
     add_config_option,
     add_judge_model_options,
@@ -51,6 +51,7 @@ def parser() -> Parser:
         "settings, judge the choices, and write a page (report.html), the same for programs (report.json) and a table "
         "(report.tsv).",
         QUICK_START,
+        file_option=file_option,
     )
     _add_input(p)
     _add_settings(p)

@@ -43,6 +43,7 @@ def parser() -> Parser:
         "Score the outputs of translation systems by several judges, with confidence intervals, significance tests "
         "against a baseline, and checks of the outputs.",
         QUICK_START,
+        file_option=lambda name: "--systems",
     )
 
     g = p.add_argument_group("input (one line per segment; - is standard input)")
