@@ -14,11 +14,21 @@ from typing import TYPE_CHECKING
 from candidates.command.config import finished_with, save_config, with_config
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.outputs import check_outputs, input_models
+from candidates.command.streams import is_typed
 from candidates.common.errors import InputError, UsageError
-from candidates.formats import OUTPUT_FORMATS, BadRecord, guess_format, render_failure, render_header, render_list
+from candidates.formats import (
+    OUTPUT_FORMATS,
+    BadRecord,
+    Record,
+    guess_format,
+    render_failure,
+    render_header,
+    render_list,
+)
 from candidates.options import add_generation_options, generator_of
 
 if TYPE_CHECKING:
+    from candidates.command.sink import Sink
     from candidates.generation import Generator
 
 QUICK_START = """\
@@ -84,6 +94,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         if failed is not None:
             console.info(f"{output} is complete; nothing to resume")
             return 1 if failed else 0
+    announce_typing(options.sources, console)
     with generator_of(options) as generator:
         return _generate(generator, options, output, console)
 
@@ -93,6 +104,17 @@ def read_sources(path: str) -> Iterator[str]:
     from candidates.common.text import lines
 
     return (text for _, text in lines(path))
+
+
+def generate_lists(generator: Generator, path: str, sink: Sink) -> Iterator[Record]:
+    """The lists of the sources that are not done yet; lines that are typed in a terminal are answered one by one."""
+    generate = generator.generate_singly if is_typed(path) else generator.generate
+    return generate(sink.checked(read_sources(path)), skip=sink.done)
+
+
+def announce_typing(path: str | None, console: Console) -> None:
+    if is_typed(path):
+        console.info("reading text from the terminal, one sentence per line; Ctrl-D ends it")
 
 
 def show_notices(generator: Generator, console: Console) -> None:
@@ -122,10 +144,11 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
     segments = candidates = unique = failed = failed_so_far = 0
     with ExitStack() as stack:
         sink = stack.enter_context(Sink(output, [], journaled, resume=options.resume, force=options.force))
-        bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
+        hidden = is_typed(options.sources) or not console.shows_progress
+        bar = stack.enter_context(tqdm(unit=" segments", disable=hidden, leave=False))
         sink.begin(render_header(options.format))
         index = sink.done
-        for record in generator.generate(sink.checked(read_sources(options.sources)), skip=sink.done):
+        for record in generate_lists(generator, options.sources, sink):
             show_notices(generator, console)
             try:
                 if isinstance(record, BadRecord):
@@ -144,6 +167,8 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
         if output is not None:
             sink.finish(lambda count: save_config(output, options, _signature(settings), count))
     show_cut_off(generator, console)
+    if not segments and not sink.done:
+        console.warn_of_nothing(options.sources, "line of text")
     seconds = time.monotonic() - began
     console.info(
         f"{segments} segments, {candidates} candidates, {unique} unique, in {seconds:.1f} s"

@@ -19,12 +19,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NoReturn
 
 from candidates.command.streams import open_standard_streams
 from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
 from candidates.common.notes import LOGGER
-from candidates.common.text import FULL
+from candidates.common.text import FULL, shown
 
 EXIT_CODES = """\
 exit codes:
@@ -53,6 +54,10 @@ class Console:
 
     def error(self, message: str, **fields: Any) -> None:
         self._write("error", message, fields)
+
+    def warn_of_nothing(self, path: str | Path, expected: str) -> None:
+        """An input that holds nothing is no error, but seldom what was meant."""
+        self.warn(f"{shown(path)} holds no {expected}, so there are no results; is it the right file?")
 
     @property
     def shows_progress(self) -> bool:
@@ -125,8 +130,8 @@ class Parser(argparse.ArgumentParser):
     def _refuse_empty(self, words: Sequence[str]) -> None:
         """No name, path or number is empty; an empty word is what a shell makes of a variable that is not set."""
         for before, word in pairwise(["", *words]):
-            if not word or re.fullmatch(r"--[\w-]+=", word):
-                name = word.rstrip("=") or (before if before.startswith("-") else "an argument")
+            if not word.strip() or re.fullmatch(r"--[\w-]+=", word):
+                name = word.strip().rstrip("=") or (before if before.startswith("-") else "an argument")
                 self.error(f"{name} is empty; expected a value, or leave it out")
 
     def error(self, message: str) -> NoReturn:

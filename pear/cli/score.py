@@ -115,6 +115,8 @@ def command(argv: Sequence[str] | None = None) -> int:
             _write(out, ["system", "mean", "segments"])
             for system, mean in means:
                 _write(out, [system, f"{mean:.6f}", str(segments)])
+    if not segments:
+        console.warn_of_nothing(options.input, "row below the header")
     for system, mean in means:
         console.info(f"mean {mean:+.4f}  {system}  ({segments} segments)", system=system, mean=mean, segments=segments)
     return 0

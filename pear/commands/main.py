@@ -74,6 +74,8 @@ def score(options: argparse.Namespace) -> None:
                 _check_finite(values, f"row {number}")
                 out.write(_row([*cells, *values]))
             rows_done += len(block)
+    if not rows_done:
+        Console("pear").warn_of_nothing(options.input, "row below the header")
 
 
 def mbr(options: argparse.Namespace) -> None:
@@ -98,6 +100,8 @@ def mbr(options: argparse.Namespace) -> None:
             index, utility = select_mbr_hypothesis(matrix)
             record |= {"selected_index": index, "selected": record["hypotheses"][index], "utility": utility}
             out.write((json.dumps(record, ensure_ascii=False) + "\n").encode())
+    if model is None:
+        Console("pear").warn_of_nothing(options.input, "record")
 
 
 def _output(options: argparse.Namespace, suffix: str) -> Path:

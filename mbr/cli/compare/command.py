@@ -200,8 +200,6 @@ def _check(options: argparse.Namespace) -> None:
     words = [options.candidates, options.sources, options.logprobs, *(options.references or [])]
     if words.count("-") > 1:
         raise UsageError("only one of --candidates, --sources, --logprobs and --references can be standard input")
-    if "" in words or not options.output:
-        raise UsageError("--candidates, --sources, --references and --output need names; found an empty word")
     check_numbers(
         options, not_negative=("bootstrap", "trials", "seed", "study"), positive=("threads", "batch_tokens", "nbest")
     )

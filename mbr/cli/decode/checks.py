@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
+from candidates.cli import announce_typing
 from candidates.command.console import Console
 from candidates.common.errors import UsageError
 from candidates.options import given_options
@@ -129,5 +129,5 @@ def _check_text_input(options: argparse.Namespace, console: Console) -> None:
         )
     if options.sources is None:
         options.sources = "-"
-        if sys.stdin is not None and sys.stdin.isatty() and not options.print_recipe:
-            console.info("reading text from the terminal, one sentence per line; Ctrl-D ends it")
+    if not options.print_recipe:
+        announce_typing(options.sources, console)

@@ -81,6 +81,7 @@ def _run(
     console: Console,
 ) -> int:
     from candidates.command.model_options import model_options
+    from candidates.command.streams import is_typed
     from mbr.cli.decode.records import unfit
     from mbr.cli.decode.run import decode_into_sink
     from mbr.opening import open_decoder
@@ -95,13 +96,16 @@ def _run(
             check=lambda item: unfit(item, options.format),
         )
     )
-    decoder.show_progress(console.shows_progress)
+    decoder.show_progress(console.shows_progress and not is_typed(options.candidates or options.sources))
     for note in decoder.notes():
         console.info(note)
     if options.dry_run:
         from mbr.estimate import estimate
 
-        print(estimate(decoder, records or ()))
+        expected = estimate(decoder, records or ())
+        if not expected.segments:
+            console.warn_of_nothing(options.candidates, "list")
+        print(expected)
         print(f"signature   {decoder.signature(options.nbest)}")
         return 0
     return decode_into_sink(decoder, records, generator, options, console)

@@ -125,8 +125,6 @@ def _check(options: argparse.Namespace) -> None:
     if not options.systems:
         raise UsageError("no outputs to judge; give --systems NAME=FILE, files, or a folder")
     words = [*options.systems, *(options.references or []), *([] if options.sources is None else [options.sources])]
-    if not all(map(str.strip, words)):
-        raise UsageError("--systems, --sources and --references need names of files; found an empty word")
     files = [word.rpartition("=")[2] for word in options.systems] + words[len(options.systems) :]
     if files.count("-") > 1:
         raise UsageError("only one of --systems, --sources and --references can be standard input")

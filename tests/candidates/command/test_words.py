@@ -61,8 +61,8 @@ def test_an_option_that_is_unknown_is_named(tmp_path: Path) -> None:
         command("mbr-decode", "--unknown", "x")
     with pytest.raises(UsageError, match="unrecognized arguments: x"):
         command("mbr-doctor", "x")
+    (tmp_path / "run.yaml").write_text("version: true\n")
     with pytest.raises(UsageError, match="unknown option 'version'"):
-        (tmp_path / "run.yaml").write_text("version: true\n")
         command("mbr-decode", "--config", str(tmp_path / "run.yaml"))
 
 
@@ -71,6 +71,7 @@ def test_an_option_that_is_unknown_is_named(tmp_path: Path) -> None:
     [
         (("mbr-decode", "--model", ""), "--model"),
         (("mbr-decode", "--model="), "--model"),
+        (("mbr-decode", "--model", " "), "--model"),
         (("mbr-decode", "--add_model", ""), "--add-model"),
         (("mbr-generate", "--translator", ""), "--translator"),
         (("mbr-generate", "--sources", "", "--nbest", "2"), "--sources"),

@@ -77,7 +77,9 @@ def test_a_file_that_begins_with_a_windows_line_end_is_read_as_one_and_a_note_sa
     caplog.set_level("INFO", "mbr_decode")
     (tmp_path / "in.txt").write_bytes(content)
     assert list(lines(tmp_path / "in.txt")) == list(enumerate(texts, 1))
-    assert caplog.messages == [f"{tmp_path / 'in.txt'}: lines end with CR LF, as on Windows; the CR is not taken as text"]
+    assert caplog.messages == [
+        f"{tmp_path / 'in.txt'}: lines end with CR LF, as on Windows; the CR is not taken as text"
+    ]
 
 
 def test_a_byte_order_mark_is_kept_on_request(tmp_path: Path) -> None:
