@@ -125,7 +125,7 @@ class Parser(argparse.ArgumentParser):
         if self._file_option is None or strays[0].startswith("-"):
             self.error(f"unrecognized arguments: {' '.join(strays)}")
         option = self._file_option(strays[0])
-        self.error(f"{strays[0]!r} has no option in front of it; did you mean {option} {shlex.quote(strays[0])}?")
+        return self.error(f"{strays[0]!r} has no option in front of it; did you mean {option} {shlex.quote(strays[0])}?")
 
     def _refuse_empty(self, words: Sequence[str]) -> None:
         """No name, path or number is empty; an empty word is what a shell makes of a variable that is not set."""

@@ -1,7 +1,8 @@
 """Text files as this project reads and writes them: strict UTF-8, lines that end at `\\n` and nowhere else.
 
 A `\\r`, U+2028 or form feed inside a translation is content, so Python's universal newlines are never used. Only in a
-file whose first line ends with `\\r\\n` (Windows) a `\\r` before `\\n` belongs to the end of the line. `-` is standard input or output, `.gz` is read and written by suffix. Outputs appear whole or not at all:
+file whose first line ends with `\\r\\n` (Windows) a `\\r` before `\\n` belongs to the end of the line.
+`-` is standard input or output, `.gz` is read and written by suffix. Outputs appear whole or not at all:
 they are written beside their real file, synced to disk, then renamed. Commands call `check_output` for each of their
 outputs before any work; what is neither a regular file nor a new name is refused and never replaced.
 """

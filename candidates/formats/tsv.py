@@ -1,7 +1,7 @@
 """TSV with a header, in two layouts; cells are literal, without quoting.
 
-- long: one candidate per row (`source`, `candidate`, optional `id`, `logprob`, `count`). Neighbouring rows of one id are
-  a list; without ids, neighbouring rows of one source, which a note says.
+- long: one candidate per row (`source`, `candidate`, optional `id`, `logprob`, `count`). Neighbouring rows of one id
+  are a list; without ids, neighbouring rows of one source, which a note says.
 - wide: one source per row (`source`, `candidate_1`, `candidate_2`, ..., optional `id`). Empty cells at the end of a row
   end its list; an empty cell before a candidate is refused.
 
@@ -129,8 +129,8 @@ def _long_rows(
     )
     if id_column is None:
         note(
-            f"{shown(path)} has no column id: neighbouring rows with the same source are one list; where two lists in a row "
-            "have the same source, give each an id"
+            f"{shown(path)} has no column id: neighbouring rows with the same source are one list; where two lists in a "
+            "row have the same source, give each an id"
         )
     index = -1
     group: list[Candidate] = []

@@ -53,10 +53,7 @@ def decode_into_sink(
             decoder = replace(decoder, memory=stack.enter_context(log))
         bar = stack.enter_context(tqdm(unit=" segments", disable=typed or not console.shows_progress, leave=False))
         sink.begin(header(options.format), *(b"" for _ in files.publishers))
-        if generator is None:
-            records = sink.remaining(lists)
-        else:
-            records = generate_lists(generator, options.sources, sink)
+        records = generate_lists(generator, options.sources, sink) if generator else sink.remaining(lists)
         for window in decoder.windows(records, singly=typed):
             if generator is not None:
                 show_notices(generator, console)
