@@ -16,6 +16,7 @@ from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.outputs import check_outputs, input_models
 from candidates.command.streams import is_typed
 from candidates.common.errors import InputError, UsageError
+from candidates.common.words import counted
 from candidates.formats import (
     OUTPUT_FORMATS,
     BadRecord,
@@ -126,7 +127,7 @@ def show_notices(generator: Generator, console: Console) -> None:
 def show_cut_off(generator: Generator, console: Console) -> None:
     if generator.cut_off:
         console.warn(
-            f"{generator.cut_off} candidates were cut off before their end, at --max-length "
+            f"{counted(generator.cut_off, 'candidate was', 'candidates were')} cut off before the end, at --max-length "
             f"{generator.settings.max_length} or where the model's positions end",
             cut_off=generator.cut_off,
         )
@@ -171,7 +172,7 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
         console.warn_of_nothing(options.sources, "line of text")
     seconds = time.monotonic() - began
     console.info(
-        f"{segments} segments, {candidates} candidates, {unique} unique, in {seconds:.1f} s"
+        f"{counted(segments, 'segment')}, {counted(candidates, 'candidate')}, {unique} unique, in {seconds:.1f} s"
         + (f", {failed} failed" if failed else ""),
         segments=segments,
         candidates=candidates,

@@ -13,6 +13,7 @@ from os import PathLike
 from typing import Any, cast
 
 from candidates.common.errors import InputError, UsageError
+from candidates.common.words import agreeing
 from candidates.formats import BadRecord, Record
 from candidates.lists import Candidate, CandidateList
 from mbr.decide import Decision
@@ -93,9 +94,9 @@ def _check_ready(
 ) -> None:
     """Options make a thing that is named; one that is made already takes none."""
     if utility is not None and options:
-        raise UsageError(f"options {', '.join(options)} go with a utility's name; this utility is already made")
+        raise UsageError(f"{agreeing(options, 'goes', 'go')} with a utility's name; this utility is already made")
     if isinstance(strategy, Strategy) and numbers:
-        raise UsageError(f"{', '.join(numbers)} go with a strategy's name; this strategy is already made")
+        raise UsageError(f"{agreeing(numbers, 'goes', 'go')} with a strategy's name; this strategy is already made")
 
 
 def _decisions(decoder: Decoder, records: Iterator[Record]) -> Iterator[Decision]:

@@ -124,8 +124,8 @@ class Parser(argparse.ArgumentParser):
             return options
         if self._file_option is None or strays[0].startswith("-"):
             self.error(f"unrecognized arguments: {' '.join(strays)}")
-        option = self._file_option(strays[0])
-        return self.error(f"{strays[0]!r} has no option in front of it; did you mean {option} {shlex.quote(strays[0])}?")
+        word = shlex.quote(strays[0])
+        return self.error(f"{word} has no option in front of it; did you mean {self._file_option(strays[0])} {word}?")
 
     def _refuse_empty(self, words: Sequence[str]) -> None:
         """No name, path or number is empty; an empty word is what a shell makes of a variable that is not set."""

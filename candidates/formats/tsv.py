@@ -18,6 +18,7 @@ from candidates.common.errors import InputError
 from candidates.common.notes import note
 from candidates.common.text import lines as text_lines
 from candidates.common.text import shown
+from candidates.common.words import counted
 from candidates.formats.records import (
     SOURCE_NAMES,
     BadRecord,
@@ -86,7 +87,9 @@ def _column(header: list[str], names: Sequence[str], path: str | Path) -> int:
 def _cells(row: str, header: list[str], path: str | Path, number: int) -> list[str]:
     cells = row.split("\t")
     if len(cells) != len(header):
-        raise InputError(f"{path}, line {number}: {len(cells)} cells, but the header has {len(header)} columns")
+        raise InputError(
+            f"{path}, line {number}: {counted(len(cells), 'cell')}, but the header has {len(header)} columns"
+        )
     return cells
 
 
@@ -129,8 +132,8 @@ def _long_rows(
     )
     if id_column is None:
         note(
-            f"{shown(path)} has no column id: neighbouring rows with the same source are one list; where two lists in a "
-            "row have the same source, give each an id"
+            f"{shown(path)} has no column id: neighbouring rows with the same source are one list; where two lists in "
+            "a row have the same source, give each an id"
         )
     index = -1
     group: list[Candidate] = []

@@ -150,12 +150,12 @@ def _refuse_gaps(own: Scores, path: str | Path, study: ScoreSet) -> None:
     """Refuse scores that lack a translation, or a pair of them, that people scored; the first of them is named."""
     judged = ~np.isnan(study.gold)
     if own.differences is not None:
-        first, second, places = np.nonzero(~np.isfinite(own.differences) & judged[:, None] & judged[None])
-        gaps = [(s, f"{study.systems[i]} and {study.systems[j]}") for i, j, s in zip(first, second, places) if i < j]
+        found = np.argwhere(~np.isfinite(own.differences) & judged[:, None] & judged[None])
+        gaps = [(s, f"{study.systems[i]} and {study.systems[j]}") for i, j, s in found if i < j]
         things = ("pair of translations", "pairs of translations")
     else:
         assert own.segments is not None
-        gaps = [(s, study.systems[i]) for i, s in zip(*np.nonzero(~np.isfinite(own.segments) & judged))]
+        gaps = [(s, study.systems[i]) for i, s in np.argwhere(~np.isfinite(own.segments) & judged)]
         things = ("translation", "translations")
     if gaps:
         segment, systems = min(gaps)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from candidates.common.errors import InputError
 from candidates.common.text import decode_line, lines, numbered_lines
+from candidates.common.words import counted
 
 Row = tuple[str, dict[str, str]]  # where it stood ("file, line 7"), cells by column
 
@@ -63,7 +64,7 @@ def tsv_rows(path: str | Path, suffix: str = ".tsv") -> Iterator[Row]:
         cells = line.split("\t")
         if len(cells) != len(header):
             raise InputError(
-                f"{path}, line {number}: {len(cells)} cells, but the header has {len(header)} columns; "
+                f"{path}, line {number}: {counted(len(cells), 'cell')}, but the header has {len(header)} columns; "
                 "expected the same; is a tab inside a text?"
             )
         count += 1
@@ -86,7 +87,7 @@ def csv_rows(path: str | Path) -> Iterator[Row]:
             where = f"{path}, line {reader.line_num}"
             if len(cells) != len(header):
                 raise InputError(
-                    f"{where}: {len(cells)} cells, but the header has {len(header)} columns; "
+                    f"{where}: {counted(len(cells), 'cell')}, but the header has {len(header)} columns; "
                     "expected the same; is a comma unquoted?"
                 )
             count += 1

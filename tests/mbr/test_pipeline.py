@@ -343,7 +343,7 @@ def test_a_recipe_a_strategy_object_and_names_are_taken_alike() -> None:
     changed = rerank("s", texts, recipe, strategy="full", add={"length": 100.0})
     assert changed.passes > named.passes
     assert set(changed.terms) == {"length"}
-    with pytest.raises(UsageError, match="budget go with a strategy's name"):
+    with pytest.raises(UsageError, match="budget goes with a strategy's name"):
         rerank("s", texts, "chrf", strategy=get_strategy("full"), budget=5)
 
 

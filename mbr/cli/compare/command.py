@@ -270,7 +270,7 @@ def _print_table(done: Comparison) -> None:
 
 
 def _report(done: Comparison, options: argparse.Namespace, console: Console, seconds: float) -> int:
-    from mbr.cli.common.layout import counted
+    from candidates.common.words import counted
 
     errors = [*(row.error for row in done.rows), *(judge.error for judge in done.evaluation.judges)]
     failed = [error for error in errors if error is not None]

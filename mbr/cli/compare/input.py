@@ -15,6 +15,7 @@ from candidates.command.console import Console
 from candidates.common.cache import cache_folder
 from candidates.common.errors import InputError, ResourceError, UsageError
 from candidates.common.text import shown
+from candidates.common.words import agreeing, counted
 from candidates.formats import BadRecord, Record, read_lists
 from candidates.kept import Kept, keep_lists
 from candidates.options import generator_of, given_options, method_of
@@ -70,7 +71,8 @@ def _check_lengths(
     for path, texts in zip(options.references or (), references or (), strict=True):
         if len(texts) != segments:
             raise InputError(
-                f"{path} has {len(texts)} lines, but there are {segments} segments{unusable}; expected a line for each"
+                f"{path} has {counted(len(texts), 'line')}, but the number of segments is {segments}{unusable}; "
+                "expected a line for each"
             )
 
 
@@ -86,8 +88,7 @@ def _unusable(path: str, records: Sequence[Record]) -> str:
 
 def _lists(options: argparse.Namespace, references: list[list[str]] | None) -> Input:
     if generation := given_options(options):
-        verb = "goes" if len(generation) == 1 else "go"
-        raise UsageError(f"{', '.join(generation)} {verb} with text; --candidates holds lists that exist already")
+        raise UsageError(f"{agreeing(generation, 'goes', 'go')} with text; --candidates holds lists that exist already")
     records = list(
         read_lists(
             options.candidates,
@@ -126,7 +127,8 @@ def _made(
         console.info(f"the {len(sources)} candidate lists of an earlier run are used again")
     if kept.cut_off:
         console.warn(
-            f"{kept.cut_off} candidates were cut off before their end, at --max-length or the model's own limit"
+            f"{counted(kept.cut_off, 'candidate was', 'candidates were')} cut off before the end, at "
+            "--max-length or the model's own limit"
         )
     origin = {**described, "cpu_seconds": kept.seconds}
     return Input(list(read_lists(kept.path)), references, first, origin)

@@ -8,6 +8,7 @@ from typing import Any
 from candidates.cli import announce_typing
 from candidates.command.console import Console
 from candidates.common.errors import UsageError
+from candidates.common.words import agreeing
 from candidates.options import given_options
 from mbr.recipe import Changes, PrefilterSpec
 from mbr.recipe.words import option_pairs, parse_strategy, parse_terms
@@ -41,8 +42,7 @@ def check(options: argparse.Namespace, console: Console) -> None:
 def _check_no_generation(options: argparse.Namespace) -> None:
     given = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
     if given:
-        verb = "goes" if len(given) == 1 else "go"
-        raise UsageError(f"{', '.join(given)} {verb} with text; --candidates holds lists that exist already")
+        raise UsageError(f"{agreeing(given, 'goes', 'go')} with text; --candidates holds lists that exist already")
 
 
 def _check_outputs(options: argparse.Namespace) -> None:

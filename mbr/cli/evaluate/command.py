@@ -212,7 +212,7 @@ def _run(
     chosen_by: dict[str, list[str]],
     console: Console,
 ) -> int:
-    from mbr.cli.common.layout import counted
+    from candidates.common.words import counted
     from mbr.evaluate import evaluate
 
     began = time.monotonic()

@@ -49,7 +49,7 @@ def test_wide_tsv_has_one_source_per_row(tmp_path: Path) -> None:
         ("source\tcandidate_1\tcandidate_1\ns\ta\tb\n", "line 1: 2 columns are called 'candidate_1'"),
         ("source\thypothesis\ttranslation\ns\ta\tb\n", "line 1: the columns hypothesis and translation both stand"),
         ("source\tsrc\tcandidate\ns\ta\tb\n", "line 1: the columns source and src both stand for the source"),
-        ("source\tcandidate\ns\n", "line 2: 1 cells, but the header has 2"),
+        ("source\tcandidate\ns\n", "line 2: 1 cell, but the header has 2"),
         ("source\tcandidate\tcount\ns\ta\t-1\n", "line 2: count '-1'"),
         ("source\tcandidate\tcount\ns\ta\t" + "9" * 5000, "line 2: count"),
         ("source\tcandidate\tlogprob\ns\ta\tx\n", "line 2: logprob 'x' is not a number"),

@@ -32,7 +32,7 @@ def test_a_folder_gives_systems_and_metrics_as_the_official_results(tmp_path: Pa
     assert scores.texts.outputs[2] == ["Hund", "Zwei", "Regen", "Nichts"]
     assert scores.notes[0] == "not among the systems, as in the official results: refA, refB"
     assert scores.notes[1].startswith("the official reference and outliers of wmt99 are not known here")
-    assert scores.notes[2] == "holes is left out: 1 translations that people scored have no score; expected a number"
+    assert scores.notes[2] == "holes is left out: 1 translation that people scored has no score; expected a number"
     assert scores.notes[3].startswith("partial is left out: ")
     assert scores.notes[3].endswith("no score of poor; expected one of every system that people scored")
 
@@ -96,7 +96,7 @@ def test_finding_a_test_set(tmp_path: Path) -> None:
         ("good\tnan", "score 'nan' is not finite"),
         ("good\tx", "score 'x' is not a number"),
         ("good\t1.0\ngood\t1.0\ngood\t1.0\ngood\t1.0\ngood\t1.0", "more scores of good than the 4 sources"),
-        ("good\t1.0", "1 scores of good, but 4 sources; was it cut off?"),
+        ("good\t1.0", "1 score of good, but 4 sources; was it cut off?"),
         ("", "empty; expected lines"),
     ],
 )
@@ -205,7 +205,9 @@ def test_own_differences(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.differences, -found.differences.transpose(1, 0, 2))
     np.testing.assert_array_equal(found.to_reference[:, 3], scores[:, 3] - 5)
     path.write_text("\n".join(lines[:4]) + "\n")
-    with pytest.raises(InputError, match=r"own.tsv: no score of good and poor in segment 1, the first gap; mine lacks 6 pairs of"):
+    with pytest.raises(
+        InputError, match=r"own.tsv: no score of good and poor in segment 1, the first gap; mine lacks 6 pairs of"
+    ):
         read_own("mine", path, known)
 
 
