@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from candidates.command.streams import open_standard_streams
-from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
+from candidates.common.errors import OUT_OF_MEMORY, InputError, MbrError, ResourceError, UsageError
 from candidates.common.notes import LOGGER
 from candidates.common.text import FULL, shown
 
@@ -198,7 +198,7 @@ def run(command: str, main: Callable[[], int]) -> NoReturn:
         console.error("terminated")
         code = 128 + signal.SIGTERM
     except MemoryError:
-        console.error("out of memory; use smaller batches (--batch-tokens), a smaller model or a larger machine")
+        console.error(OUT_OF_MEMORY)
         code = ResourceError.exit_code
     except OSError as exc:
         console.error(f"{exc.filename or 'input/output'}: {exc.strerror or exc}")

@@ -257,7 +257,7 @@ def seconds_between_commits() -> float:
         value = float(seconds)
     except ValueError:
         value = math.nan
-    if not value >= 0:
+    if not 0 <= value < math.inf:
         raise UsageError(f"MBR_COMMIT_SECONDS {seconds!r} is not a number of seconds; correct or unset it")
     return value
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from candidates.command.console import Console
+from candidates.common.errors import ResourceError
 from candidates.options import generator_of
 from mbr.cli.decode.arguments import parser
 
@@ -108,7 +109,20 @@ def _run(
         print(expected)
         print(f"signature   {decoder.signature(options.nbest)}")
         return 0
-    return decode_into_sink(decoder, records, generator, options, console)
+    try:
+        return decode_into_sink(decoder, records, generator, options, console)
+    except MemoryError as exc:
+        raise ResourceError(f"out of memory; {_memory_advice(decoder.recipe)}") from exc
+
+
+def _memory_advice(recipe: Recipe) -> str:
+    """What needs less memory with this utility: only models compute in batches of tokens."""
+    from mbr.utilities import utility_options
+
+    steps = ["compare fewer candidates (--nbest N, --prefilter chrf:30)"]
+    if "batch_tokens" in utility_options(recipe.utility):
+        steps += ["use smaller batches (--batch-tokens N)", "use a smaller model"]
+    return f"{', '.join(steps)}, or take a larger machine"
 
 
 def _print_recipe(recipe: Recipe) -> int:

@@ -170,7 +170,7 @@ def test_help_ends_with_the_exit_codes_and_shows_defaults() -> None:
 
 # Ends
 
-OUT_OF_MEMORY = "out of memory; use smaller batches (--batch-tokens), a smaller model or a larger machine"
+OUT_OF_MEMORY = "out of memory; use fewer or shorter texts, a smaller model or a larger machine"
 
 
 @pytest.mark.parametrize(
