@@ -14,11 +14,22 @@ from typing import TYPE_CHECKING
 from candidates.command.config import finished_with, save_config, with_config
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.outputs import check_outputs, input_models
+from candidates.command.streams import is_typed
 from candidates.common.errors import InputError, UsageError
-from candidates.formats import OUTPUT_FORMATS, BadRecord, guess_format, render_failure, render_header, render_list
+from candidates.common.words import counted
+from candidates.formats import (
+    OUTPUT_FORMATS,
+    BadRecord,
+    Record,
+    guess_format,
+    render_failure,
+    render_header,
+    render_list,
+)
 from candidates.options import add_generation_options, generator_of
 
 if TYPE_CHECKING:
+    from candidates.command.sink import Sink
     from candidates.generation import Generator
 
 QUICK_START = """\
@@ -29,7 +40,12 @@ quick start:
 
 
 def parser() -> Parser:
-    p = Parser("mbr-generate", "Generate a list of candidate translations for each source sentence.", QUICK_START)
+    p = Parser(
+        "mbr-generate",
+        "Generate a list of candidate translations for each source sentence.",
+        QUICK_START,
+        file_option=lambda name: "--sources",
+    )
     g = p.add_argument_group("input and output")
     g.add_argument("--sources", metavar="FILE", default="-", help="one source per line; - is standard input")
     g.add_argument(
@@ -79,6 +95,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         if failed is not None:
             console.info(f"{output} is complete; nothing to resume")
             return 1 if failed else 0
+    announce_typing(options.sources, console)
     with generator_of(options) as generator:
         return _generate(generator, options, output, console)
 
@@ -90,6 +107,17 @@ def read_sources(path: str) -> Iterator[str]:
     return (text for _, text in lines(path))
 
 
+def generate_lists(generator: Generator, path: str, sink: Sink) -> Iterator[Record]:
+    """The lists of the sources that are not done yet; lines that are typed in a terminal are answered one by one."""
+    generate = generator.generate_singly if is_typed(path) else generator.generate
+    return generate(sink.checked(read_sources(path)), skip=sink.done)
+
+
+def announce_typing(path: str | None, console: Console) -> None:
+    if is_typed(path):
+        console.info("reading text from the terminal, one sentence per line; Ctrl-D ends it")
+
+
 def show_notices(generator: Generator, console: Console) -> None:
     """Show the notices of the generator so far."""
     while generator.notices:
@@ -99,7 +127,7 @@ def show_notices(generator: Generator, console: Console) -> None:
 def show_cut_off(generator: Generator, console: Console) -> None:
     if generator.cut_off:
         console.warn(
-            f"{generator.cut_off} candidates were cut off before their end, at --max-length "
+            f"{counted(generator.cut_off, 'candidate was', 'candidates were')} cut off before the end, at --max-length "
             f"{generator.settings.max_length} or where the model's positions end",
             cut_off=generator.cut_off,
         )
@@ -117,10 +145,11 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
     segments = candidates = unique = failed = failed_so_far = 0
     with ExitStack() as stack:
         sink = stack.enter_context(Sink(output, [], journaled, resume=options.resume, force=options.force))
-        bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
+        hidden = is_typed(options.sources) or not console.shows_progress
+        bar = stack.enter_context(tqdm(unit=" segments", disable=hidden, leave=False))
         sink.begin(render_header(options.format))
         index = sink.done
-        for record in generator.generate(sink.checked(read_sources(options.sources)), skip=sink.done):
+        for record in generate_lists(generator, options.sources, sink):
             show_notices(generator, console)
             try:
                 if isinstance(record, BadRecord):
@@ -139,9 +168,11 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
         if output is not None:
             sink.finish(lambda count: save_config(output, options, _signature(settings), count))
     show_cut_off(generator, console)
+    if not segments and not sink.done:
+        console.warn_of_nothing(options.sources, "line of text")
     seconds = time.monotonic() - began
     console.info(
-        f"{segments} segments, {candidates} candidates, {unique} unique, in {seconds:.1f} s"
+        f"{counted(segments, 'segment')}, {counted(candidates, 'candidate')}, {unique} unique, in {seconds:.1f} s"
         + (f", {failed} failed" if failed else ""),
         segments=segments,
         candidates=candidates,

@@ -13,6 +13,7 @@ from typing import Any
 from candidates.backends.base import BACKENDS, Generator
 from candidates.backends.models import guess_backend
 from candidates.common.errors import UsageError
+from candidates.formats import guess_format
 from candidates.generation import DEFAULT_MODEL, backend_class, backend_options, open_generator
 from candidates.settings import METHODS, Method, Settings, flag
 
@@ -109,6 +110,14 @@ def _add_server_options(g: argparse._ArgumentGroup) -> None:
     g.add_argument("--concurrency", type=int, metavar="N", help="concurrent requests (default: 8)")
     g.add_argument("--retries", type=int, metavar="N", help="retries of a failed request (default: 5)")
     g.add_argument("--timeout", type=float, metavar="SECONDS", help="time limit per request (default: 120)")
+
+
+def file_option(name: str) -> str:
+    """The option that takes a file of this name, for commands that read text and candidate lists."""
+    try:
+        return "--sources" if guess_format(name) == "lines" else "--candidates"
+    except UsageError:
+        return "--sources"
 
 
 def given_options(options: argparse.Namespace) -> list[str]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from os import PathLike
 from typing import Any, cast
 
-from candidates.common.errors import UsageError
+from candidates.common.errors import InputError, UsageError
+from candidates.common.words import agreeing
 from candidates.formats import BadRecord, Record
 from candidates.lists import Candidate, CandidateList
 from mbr.decide import Decision
@@ -26,9 +28,11 @@ from mbr.strategies import Strategy
 from mbr.utilities import Utility
 from mbr.weights import SelfRule, Weights
 
+Lists = CandidateList | tuple[str, Sequence[str | Candidate]]
+
 
 def decode(
-    lists: Iterable[CandidateList | tuple[str, Sequence[str]]],
+    lists: Iterable[Lists],
     utility: str | Utility | Recipe | None = None,
     *,
     strategy: str | Strategy | None = None,
@@ -58,7 +62,8 @@ def decode(
         add_model: models of terms that need one.
         prefilter: a first stage such as "chrf:30", or a ready one.
         weights, self_rule: what candidates count as pseudo-references.
-        on_error: a segment that cannot be decided: stop, skip, or fallback to its first candidate.
+        on_error: a segment that cannot be decided: stop, skip, or fallback to its first candidate; one that has none
+            becomes a decision without text, whose `error` says why.
         options: of the utility, and how models run: `decode(lists, "pear", model="Prosho/pear", device="cuda")`.
     """
     runtime = {name: options.pop(name) for name in RUNTIME_OPTIONS if name in options}
@@ -79,7 +84,7 @@ def decode(
         budget_total=budget_total,
     )
     base = utility if isinstance(utility, Recipe) else None
-    recipe, records, origin = plan_for(changes, _as_records(lists), base, shipped=ready is None)
+    recipe, records, origin = plan_for(changes, _as_records(_checked(lists)), base, shipped=ready is None)
     for caution in cautions(recipe, origin) if ready is None else ():
         warnings.warn(caution, stacklevel=2)
     parts = {"strategy": (strategy, Strategy), "prefilter": (prefilter, Prefilter)}
@@ -93,9 +98,9 @@ def _check_ready(
 ) -> None:
     """Options make a thing that is named; one that is made already takes none."""
     if utility is not None and options:
-        raise UsageError(f"options {', '.join(options)} go with a utility's name; this utility is already made")
+        raise UsageError(f"{agreeing(options, 'goes', 'go')} with a utility's name; this utility is already made")
     if isinstance(strategy, Strategy) and numbers:
-        raise UsageError(f"{', '.join(numbers)} go with a strategy's name; this strategy is already made")
+        raise UsageError(f"{agreeing(numbers, 'goes', 'go')} with a strategy's name; this strategy is already made")
 
 
 def _decisions(decoder: Decoder, records: Iterator[Record]) -> Iterator[Decision]:
@@ -110,7 +115,7 @@ def rerank(
     **settings: Any,
 ) -> Decision:
     """The decision for one source. `settings` as for `decode`."""
-    (decision,) = decode([CandidateList.of(source, candidates)], utility, **settings)
+    (decision,) = decode([(source, candidates)], utility, **settings)
     return decision
 
 
@@ -125,9 +130,27 @@ def utility_matrix(
     return cast(UtilityMatrix, decision.matrix)
 
 
-def _as_records(lists: Iterable[CandidateList | tuple[str, Sequence[str]]]) -> Iterator[Record]:
+def _checked(lists: Iterable[Lists]) -> Iterable[Lists]:
+    """Refuse what is no collection of lists, such as the name of a file."""
+    if isinstance(lists, (str, bytes, PathLike)):
+        raise UsageError(
+            f"expected candidate lists, found {lists!r:.80}; a file is read with candidates.read_lists: "
+            "decode(read_lists(path), ...)"
+        )
+    if isinstance(lists, CandidateList) or not isinstance(lists, Iterable):
+        raise UsageError(f"expected a sequence of candidate lists, found one {type(lists).__name__}; put it in [ ]")
+    return lists
+
+
+def _as_records(lists: Iterable[Lists]) -> Iterator[Record]:
     for index, item in enumerate(lists):
         if isinstance(item, (CandidateList, BadRecord)):
             yield item
+        elif not isinstance(item, Sequence) or isinstance(item, str) or len(item) != 2:
+            raise UsageError(f"list {index}: expected a CandidateList or (source, candidates), found {item!r:.80}")
         else:
-            yield CandidateList.of(item[0], item[1], id=index)
+            source, candidates = item
+            try:
+                yield CandidateList.of(source, candidates, id=index)
+            except InputError as exc:
+                yield BadRecord(index, exc, source if isinstance(source, str) else "")

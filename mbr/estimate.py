@@ -1,33 +1,42 @@
 """The cost of a run before it runs: pairs, tokens, time and memory.
 
 All lists are read and counted; a random sample of them is scored, and the time and tokens of its pairs are scaled up.
-The number of pairs that an adaptive strategy takes is estimated by decoding a few lists of the sample.
+The number of pairs that an adaptive strategy takes is estimated by decoding a few lists of the sample. Memory is what
+this process took at its peak to load the models and score the sample, and what a longer run holds beside that.
 """
 
 from __future__ import annotations
 
+import math
 import random
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from candidates.formats import Record
 from candidates.lists import CandidateList
-from mbr.pipeline import Decoder
+from mbr.pipeline import WINDOW_LISTS, Decoder
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility
 
 SAMPLED_LISTS = 8
 SAMPLED_CANDIDATES = 24
 DECODED_LISTS = 4  # of the sample, with an adaptive strategy
+CACHED_TEXTS = 2**16  # texts that tokenizers remember, at most
+BYTES_PER_TEXT = 400  # of objects and entries of tables, beside its letters
+BYTES_PER_PAIR = 16  # of a matrix, its mask and the weights of a row
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Counts are exact; seconds and tokens are scaled up from a sample; memory is None where unknown.
+    """Counts are exact; seconds and tokens are scaled up from a sample.
 
-    `pairs_at_most` differs from `pairs` where the strategy is adaptive.
+    `pairs_at_most` differs from `pairs` where the strategy is adaptive. `memory_bytes` is the peak of the process,
+    `device_bytes` what models take on a device of their own, None without one.
     """
 
     segments: int
@@ -38,11 +47,12 @@ class Estimate:
     pairs_at_most: int
     tokens: int | None
     seconds: float
-    memory_bytes: int | None
+    memory_bytes: int
+    device_bytes: int | None = None
 
     def __str__(self) -> str:
         tokens = "no model tokens" if self.tokens is None else f"about {self.tokens:,} tokens"
-        memory = "small" if self.memory_bytes is None else f"about {self.memory_bytes / 2**30:.2f} GiB"
+        device = "" if self.device_bytes is None else f", and {_size(self.device_bytes)} on the device"
         adaptive = self.pairs < self.pairs_at_most
         pairs = f"about {self.pairs:,}, at most {self.pairs_at_most:,}" if adaptive else f"{self.pairs:,}"
         bad = f" ({self.bad_segments} unusable)" if self.bad_segments else ""
@@ -51,13 +61,13 @@ class Estimate:
             f"candidates  {self.candidates:,} ({self.unique:,} distinct)\n"
             f"pairs       {pairs} ({tokens})\n"
             f"time        about {_duration(self.seconds)} on this machine, loading not counted\n"
-            f"memory      {memory}"
+            f"memory      {_size(self.memory_bytes)}{device}"
         )
 
 
 def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
     draw = random.Random(1)
-    segments = bad = scored = candidates = unique = pairs = 0
+    segments = bad = scored = candidates = unique = letters = pairs = 0
     sample: list[CandidateList] = []
     for record in records:
         segments += 1
@@ -66,6 +76,7 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
             continue
         candidates += sum(record.counts)
         unique += len(record)
+        letters += sum(map(len, record.texts))
         pairs += decoder.passes(record)
         if not decoder.passes(record):
             continue
@@ -78,7 +89,7 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
     total = decoder.recipe.budget_total
     at_most = possible if total is None else min(possible, total)
     pairs = min(_likely(decoder, sample, possible), at_most)
-    seconds, tokens, memory = _measure(decoder, sample, pairs, possible)
+    seconds, tokens, models = _measure(decoder, sample, pairs, possible)
     compared = [item for item in sample if len(item) > 1]
     share = scored / max(len(compared), 1)
     for score, cost in _single_candidate_work(decoder):
@@ -89,8 +100,37 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
         if "tokens" in costs:
             tokens = (tokens or 0) + round(costs["tokens"] * share)
         if "memory_bytes" in costs:
-            memory = (memory or 0) + costs["memory_bytes"]
-    return Estimate(segments, bad, candidates, unique, pairs, at_most, tokens, seconds, memory)
+            models = (models or 0) + costs["memory_bytes"]
+    memory = _peak_bytes() + _held_bytes(decoder, sample, scored, unique, letters)
+    on_device = models if decoder.utility.on_gpu else None
+    return Estimate(segments, bad, candidates, unique, pairs, at_most, tokens, seconds, memory, on_device)
+
+
+def _peak_bytes() -> int:
+    """The most memory that this process had so far, shared libraries included."""
+    try:
+        # Unlike getrusage this does not count the process that started ours.
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return 1024 * int(status.partition("VmHWM:")[2].split(maxsplit=1)[0])
+    except (OSError, ValueError, IndexError):  # no Linux
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def _held_bytes(decoder: Decoder, sample: list[CandidateList], lists: int, texts: int, letters: int) -> int:
+    """What a run holds beside its models: the lists of a window with their matrices, and texts in caches."""
+    if not sample:
+        return 0
+    per_text = BYTES_PER_TEXT + 2 * letters // texts
+    sizes = [decoder.kept(item) for item in sample]
+    per_round = [
+        decoder.passes(item) / max(decoder.strategy.rounds(size), 1) for item, size in zip(sample, sizes, strict=True)
+    ]
+    window = min(lists, WINDOW_LISTS, math.ceil(decoder.utility.window_passes * len(sample) / max(sum(per_round), 1)))
+    if decoder.recipe.budget_total is not None:
+        window = lists  # all are read first
+    per_list = sum(BYTES_PER_PAIR * size**2 + per_text * len(item) for item, size in zip(sample, sizes, strict=True))
+    return window * per_list // len(sample) + per_text * min(texts, CACHED_TEXTS)
 
 
 def _single_candidate_work(decoder: Decoder) -> list[tuple[Callable[[list[CandidateList]], Any], Any]]:
@@ -166,6 +206,10 @@ def _measure_each(decoder: Decoder, sample: list[CandidateList], passes: int) ->
 def _without_total(decoder: Decoder) -> Decoder:
     """The same decoder without a budget for all lists, to decode some of them."""
     return replace(decoder, recipe=replace(decoder.recipe, budget_total=None), on_error="skip", models=None)
+
+
+def _size(memory: int) -> str:
+    return f"about {memory / 2**30:.1f} GiB" if memory >= 2**30 else f"about {math.ceil(memory / 2**20)} MiB"
 
 
 def _duration(seconds: float) -> str:

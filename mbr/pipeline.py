@@ -143,9 +143,10 @@ class Decoder(Closing):
             fields["prefilter"] = self.prefilter.name
         return Signature({**fields, "version": __version__})
 
-    def windows(self, records: Iterable[Record]) -> Iterator[list[Decision]]:
-        """Decisions in input order, a window at a time."""
-        for window in self.cut(records):
+    def windows(self, records: Iterable[Record], *, singly: bool = False) -> Iterator[list[Decision]]:
+        """Decisions in input order, a window at a time; `singly`: each list before the next is read."""
+        singly = singly and self.recipe.budget_total is None  # a budget for all lists needs all of them
+        for window in ([record] for record in records) if singly else self.cut(records):
             yield self.decide(window)
 
     def cut(self, records: Iterable[Record]) -> Iterator[list[Record]]:

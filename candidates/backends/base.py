@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from candidates.backends.tokens import fit
@@ -55,6 +56,12 @@ class Generator(Closing):
         The skipped sources are read all the same: what is drawn for a source may depend on its place in the input.
         """
         raise NotImplementedError
+
+    def generate_singly(self, sources: Iterable[str], *, skip: int = 0) -> Iterator[Record]:
+        """The same for sources that are typed: each is answered before the next is read, as if it were the only one."""
+        for id, source in enumerate(sources):
+            if id >= skip:
+                yield from (replace(record, id=id) for record in self.generate([source]))
 
     def described(self) -> dict[str, Any]:
         """Everything that may change a candidate, as texts, numbers and booleans, for signatures and journals."""

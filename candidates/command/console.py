@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
+import re
+import shlex
 import signal
 import sys
 import time
@@ -16,11 +19,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NoReturn
 
 from candidates.command.streams import open_standard_streams
-from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
-from candidates.common.text import FULL
+from candidates.common.errors import OUT_OF_MEMORY, InputError, MbrError, ResourceError, UsageError
+from candidates.common.notes import LOGGER
+from candidates.common.text import FULL, shown
 
 EXIT_CODES = """\
 exit codes:
@@ -30,12 +35,15 @@ exit codes:
 
 
 class Console:
-    """Messages to stderr. `quiet` drops everything but warnings and errors."""
+    """Messages to stderr. `quiet` drops everything but warnings and errors. The last one made shows readers' notes."""
 
     def __init__(self, command: str, *, quiet: bool = False, log_format: str = "text") -> None:
         self.command = command
         self.quiet = quiet
         self.json = log_format == "json"
+        logger = logging.getLogger(LOGGER)
+        logger.setLevel(logging.INFO)
+        logger.handlers = [*(h for h in logger.handlers if not isinstance(h, _Notes)), _Notes(self)]
 
     def info(self, message: str, **fields: Any) -> None:
         if not self.quiet:
@@ -46,6 +54,10 @@ class Console:
 
     def error(self, message: str, **fields: Any) -> None:
         self._write("error", message, fields)
+
+    def warn_of_nothing(self, path: str | Path, expected: str) -> None:
+        """An input that holds nothing is no error, but seldom what was meant."""
+        self.warn(f"{shown(path)} holds no {expected}, so there are no results; is it the right file?")
 
     @property
     def shows_progress(self) -> bool:
@@ -63,10 +75,37 @@ class Console:
             print(line, file=sys.stderr, flush=True)
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse with hyphens or underscores in option names, defaults in the help, and short errors."""
+class _Notes(logging.Handler):
+    """Passes notes of readers (`candidates.common.notes`) to a console, each once."""
 
-    def __init__(self, prog: str, description: str, epilog: str) -> None:
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.INFO)
+        self._console = console
+        self._shown: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if message not in self._shown:
+            self._shown.add(message)
+            self._console.info(message)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with hyphens or underscores in option names, defaults in the help, --version, and errors that help.
+
+    Args:
+        prog, description, epilog: as argparse has them; the exit codes follow the epilog.
+        file_option: the option that takes the file of a stray word, to be proposed; None where there is no such option.
+    """
+
+    def __init__(
+        self,
+        prog: str,
+        description: str,
+        epilog: str,
+        *,
+        file_option: Callable[[str], str] | None = None,
+    ) -> None:
         super().__init__(
             prog=prog,
             description=description,
@@ -74,12 +113,39 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Formatter,
             allow_abbrev=False,
         )
+        self._file_option = file_option
+        self.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="print it, then stop")
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        return super().parse_args([hyphenated(word) for word in (sys.argv[1:] if args is None else args)], namespace)
+        words = [hyphenated(word) for word in (sys.argv[1:] if args is None else args)]
+        self._refuse_empty(words)
+        options, strays = self.parse_known_args(words, namespace)
+        if not strays:
+            return options
+        if self._file_option is None or strays[0].startswith("-"):
+            self.error(f"unrecognized arguments: {' '.join(strays)}")
+        word = shlex.quote(strays[0])
+        return self.error(f"{word} has no option in front of it; did you mean {self._file_option(strays[0])} {word}?")
+
+    def _refuse_empty(self, words: Sequence[str]) -> None:
+        """No name, path or number is empty; an empty word is what a shell makes of a variable that is not set."""
+        for before, word in pairwise(["", *words]):
+            if not word.strip() or re.fullmatch(r"--[\w-]+=", word):
+                name = word.strip().rstrip("=") or (before if before.startswith("-") else "an argument")
+                self.error(f"{name} is empty; expected a value, or leave it out")
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+class _Version(argparse.Action):
+    """Prints the command's first word and the version of the distribution, which is looked up only here."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *details: Any) -> NoReturn:
+        from candidates.common.version import __version__
+
+        print(f"{parser.prog.split()[0]} {__version__}")
+        parser.exit()
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -132,7 +198,7 @@ def run(command: str, main: Callable[[], int]) -> NoReturn:
         console.error("terminated")
         code = 128 + signal.SIGTERM
     except MemoryError:
-        console.error("out of memory; use smaller batches (--batch-tokens), a smaller model or a larger machine")
+        console.error(OUT_OF_MEMORY)
         code = ResourceError.exit_code
     except OSError as exc:
         console.error(f"{exc.filename or 'input/output'}: {exc.strerror or exc}")

@@ -36,6 +36,7 @@ from candidates.common.text import (
     regular_target,
     remove_debris,
 )
+from candidates.common.words import counted
 
 Item = TypeVar("Item")
 Publisher = Callable[[Path, Path], None]
@@ -144,8 +145,8 @@ class Journal:
                 self._digests.append(self._digest.hexdigest())
             elif read == done.segments and self._digest.hexdigest() != done.digest:
                 raise InputError(
-                    f"the first {done.segments} segments of the input changed since the interrupted run; give --force "
-                    "instead of --resume to start anew"
+                    f"the first {counted(done.segments, 'segment')} of the input changed since the interrupted run; "
+                    "give --force instead of --resume to start anew"
                 )
             yield item
         if read < done.segments:
@@ -256,7 +257,7 @@ def seconds_between_commits() -> float:
         value = float(seconds)
     except ValueError:
         value = math.nan
-    if not value >= 0:
+    if not 0 <= value < math.inf:
         raise UsageError(f"MBR_COMMIT_SECONDS {seconds!r} is not a number of seconds; correct or unset it")
     return value
 

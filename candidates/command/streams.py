@@ -52,6 +52,11 @@ def open_standard_streams() -> None:
         sys.stdout = _standard_output(sys.stdout)
 
 
+def is_typed(path: str | None) -> bool:
+    """Whether an input is typed in a terminal, where each line is to be answered before the next one comes."""
+    return path == "-" and sys.stdin is not None and sys.stdin.isatty()
+
+
 def check_standard_output() -> None:
     """Refuse a closed standard output before any work, where it is the place of the results.
 

@@ -4,6 +4,8 @@ A message says what was found, what was expected, and what to do now. The packag
 the same types, so a caller (or a shell script reading exit codes) learns one vocabulary.
 """
 
+OUT_OF_MEMORY = "out of memory; use fewer or shorter texts, a smaller model or a larger machine"
+
 
 class MbrError(Exception):
     """Base of every error this project raises on purpose."""

@@ -1,6 +1,7 @@
 """Text files as this project reads and writes them: strict UTF-8, lines that end at `\\n` and nowhere else.
 
-A `\\r`, U+2028 or form feed inside a translation is content, so Python's universal newlines are never used.
+A `\\r`, U+2028 or form feed inside a translation is content, so Python's universal newlines are never used. Only in a
+file whose first line ends with `\\r\\n` (Windows) a `\\r` before `\\n` belongs to the end of the line.
 `-` is standard input or output, `.gz` is read and written by suffix. Outputs appear whole or not at all:
 they are written beside their real file, synced to disk, then renamed. Commands call `check_output` for each of their
 outputs before any work; what is neither a regular file nor a new name is refused and never replaced.
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
+from candidates.common.notes import note
 
 UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, bytes that are no text, line separators
 BOM = b"\xef\xbb\xbf"
@@ -43,17 +45,30 @@ UNWRITABLE = (
 
 
 def raw_lines(path: str | Path, *, keep_bom: bool = False) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, bytes without the final `\\n`), streaming; a byte order mark is left out."""
+    """Yield (line number from 1, bytes without the end of the line), streaming; a byte order mark is left out."""
     try:
         with _open_binary(path) as stream:
-            for number, line in enumerate(stream, 1):
-                if number == 1 and not keep_bom:
-                    line = line.removeprefix(BOM)
-                yield number, line.removesuffix(b"\n")
+            yield from numbered_lines(stream, path, keep_bom=keep_bom)
     except (gzip.BadGzipFile, zlib.error, EOFError) as exc:
         raise InputError(f"{path}: not a complete gzip file ({exc}); was it cut off?") from exc
     except OSError as exc:
         raise InputError(f"{path}: cannot be read: {exc.strerror or exc}") from exc
+
+
+def numbered_lines(stream: Iterable[bytes], path: str | Path, *, keep_bom: bool = False) -> Iterator[tuple[int, bytes]]:
+    """The same of an open stream; `path` is its name in messages.
+
+    The first line decides on `\\r`, so that a stream needs no look ahead: where it ends with `\\r\\n`, one `\\r` is
+    removed before each `\\n`, and a note says so; elsewhere a `\\r` at the end of a line is content.
+    """
+    end = b"\n"
+    for number, line in enumerate(stream, 1):
+        if number == 1:
+            line = line if keep_bom else line.removeprefix(BOM)
+            if line.endswith(b"\r\n"):
+                end = b"\r\n"
+                note(f"{shown(path)}: lines end with CR LF, as on Windows; the CR is not taken as text")
+        yield number, line.removesuffix(end).removesuffix(b"\n")
 
 
 def decode_line(raw: bytes, path: str | Path, number: int) -> str:
@@ -158,6 +173,11 @@ class OutputFile(io.FileIO):
     def write(self, data: Any) -> int:
         with disk_errors(self.shown):
             return super().write(data)
+
+
+def shown(path: str | Path) -> str:
+    """The name of an input in messages."""
+    return "standard input" if str(path) == "-" else str(path)
 
 
 def printable(name: str) -> bool:

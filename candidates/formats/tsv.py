@@ -1,7 +1,9 @@
 """TSV with a header, in two layouts; cells are literal, without quoting.
 
-- long: one candidate per row (`source`, `candidate`, optional `id`, `logprob`, `count`), rows of one source together;
-- wide: one source per row (`source`, `candidate_1`, `candidate_2`, ..., optional `id`).
+- long: one candidate per row (`source`, `candidate`, optional `id`, `logprob`, `count`). Neighbouring rows of one id
+  are a list; without ids, neighbouring rows of one source, which a note says.
+- wide: one source per row (`source`, `candidate_1`, `candidate_2`, ..., optional `id`). Empty cells at the end of a row
+  end its list; an empty cell before a candidate is refused.
 
 Both are read; the long layout is written. `src` is read as `source`, and `candidate` has other names too.
 """
@@ -13,7 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from candidates.common.errors import InputError
+from candidates.common.notes import note
 from candidates.common.text import lines as text_lines
+from candidates.common.text import shown
+from candidates.common.words import counted
 from candidates.formats.records import (
     SOURCE_NAMES,
     BadRecord,
@@ -39,6 +44,12 @@ def read(path: str | Path, nbest: int | None) -> Iterator[Record]:
     if first is None:
         raise InputError(f"{path}: empty; expected a header line such as source<TAB>candidate")
     header = first[1].split("\t")
+    if len(set(header)) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise InputError(
+            f"{path}, line 1: {header.count(twice)} columns are called {twice!r:.40}; expected different names: "
+            "candidate_1, candidate_2, ... for several candidates per row"
+        )
     candidate_columns = [column for column, name in enumerate(header) if WIDE_COLUMN.fullmatch(name)]
     source_column = _column(header, SOURCE_NAMES, path)
     if candidate_columns:
@@ -61,16 +72,24 @@ def render_failure(record: BadRecord, *, nbest: int) -> bytes:
 
 
 def _column(header: list[str], names: Sequence[str], path: str | Path) -> int:
-    for name in names:
-        if name in header:
-            return header.index(name)
-    raise InputError(f"{path}, line 1: no column {' or '.join(names)} in the header {header!r:.200}")
+    """The one column with one of these names."""
+    present = [name for name in names if name in header]
+    if not present:
+        raise InputError(f"{path}, line 1: no column {' or '.join(names)} in the header {header!r:.200}")
+    if len(present) > 1:
+        raise InputError(
+            f"{path}, line 1: the columns {' and '.join(present)} both stand for the {names[0]}; expected one of them; "
+            "rename the other"
+        )
+    return header.index(present[0])
 
 
 def _cells(row: str, header: list[str], path: str | Path, number: int) -> list[str]:
     cells = row.split("\t")
     if len(cells) != len(header):
-        raise InputError(f"{path}, line {number}: {len(cells)} cells, but the header has {len(header)} columns")
+        raise InputError(
+            f"{path}, line {number}: {counted(len(cells), 'cell')}, but the header has {len(header)} columns"
+        )
     return cells
 
 
@@ -86,8 +105,18 @@ def _wide_rows(
     for index, (number, row) in enumerate(rows):
         cells = _cells(row, header, path, number)
         id = index if id_column is None else cells[id_column]
-        candidates = [Candidate(cells[column]) for column in candidate_columns[:nbest]]
-        yield list_or_bad(cells[source_column], candidates, id, f"{path}, line {number}")
+        texts = [cells[column] for column in candidate_columns]
+        while texts and not texts[-1]:
+            texts.pop()
+        if "" in texts:
+            column = header[candidate_columns[texts.index("")]]
+            error = InputError(
+                f"{path}, line {number}, column {column}: empty, but candidates follow; expected empty cells only "
+                "after the last candidate of a row"
+            )
+            yield BadRecord(id, error, cells[source_column])
+        else:
+            yield list_or_bad(cells[source_column], map(Candidate, texts[:nbest]), id, f"{path}, line {number}")
 
 
 def _long_rows(
@@ -101,6 +130,11 @@ def _long_rows(
     id_column, logprob_column, count_column = (
         header.index(name) if name in header else None for name in ("id", "logprob", "count")
     )
+    if id_column is None:
+        note(
+            f"{shown(path)} has no column id: neighbouring rows with the same source are one list; where two lists in "
+            "a row have the same source, give each an id"
+        )
     index = -1
     group: list[Candidate] = []
     key: str | None = None

@@ -19,6 +19,7 @@ from typing import Literal, get_args
 
 from candidates.common.errors import InputError
 from candidates.common.text import lines
+from candidates.common.words import counted
 
 Part = Literal["test", "dev", "unseen", "train"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -42,7 +43,7 @@ def read_pairs(path: Path, part: Part) -> Iterator[tuple[str, str]]:
         fields = line.split("\t")
         if len(fields) != 2 or not all(field.strip() for field in fields):
             raise InputError(
-                f"{path}, line {number}: {len(fields)} columns or an empty one; expected a source and its "
+                f"{path}, line {number}: {counted(len(fields), 'column')} or an empty one; expected a source and its "
                 "translation with a tab between them. Repair or drop the line."
             )
         if part_of(fields[0]) == part:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from candidates.common.errors import InputError, UsageError
+from candidates.common.words import counted
 from candidates.formats import BadRecord, Record
 from candidates.lists import CandidateList
 from mbr.cache.judgements import Cache
@@ -222,7 +223,8 @@ def usable(
     for number, texts in enumerate(references or (), 1):
         if len(texts) != count:
             raise InputError(
-                f"reference set {number} has {len(texts)} lines, but there are {count} segments; expected one for each"
+                f"reference set {number} has {counted(len(texts), 'line')}, but the number of segments is "
+                f"{count}; expected one for each"
             )
     if not lists:
         reason = f": {left_out[0].reason}" if left_out else "; the input is empty"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
+from candidates.common.errors import OUT_OF_MEMORY, InputError, MbrError, ResourceError, UsageError
 from mbr.cache.judgements import Cache
 from mbr.evaluate.base import Flags, Floats, Judge
 from mbr.evaluate.checks import Checks, check_outputs
@@ -233,7 +233,7 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, MbrError):
         return " ".join(str(error).split())
     if isinstance(error, MemoryError):
-        return "out of memory; use smaller batches (--batch-tokens), a smaller model or a larger machine"
+        return OUT_OF_MEMORY
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from candidates.common.errors import InputError, UsageError
+from candidates.common.words import counted
 from mbr.metaeval.agreement import Table, meta_evaluate
 from mbr.metaeval.values import ScoreSet
 
@@ -45,7 +46,9 @@ def common_segments(scores: ScoreSet, humans: Sequence[str]) -> ScoreSet:
         assert metric.segments is not None
         missing = int(np.isnan(metric.segments).sum())
         if missing:
-            notes.append(f"{metric.name} is left out: it has no score of {missing} translations in these segments")
+            notes.append(
+                f"{metric.name} is left out: it has no score of {counted(missing, 'translation')} in these segments"
+            )
         else:
             metrics.append(replace(metric, kind="human" if metric.name in humans else metric.kind))
     return replace(chosen, metrics=tuple(metrics), notes=tuple(notes))

@@ -15,6 +15,7 @@ import numpy as np
 
 from candidates.common.errors import InputError
 from candidates.common.text import lines
+from candidates.common.words import counted
 from pear.data.tables import is_archive, member, table_lines
 
 # (sources, references, candidates) -> scores
@@ -60,7 +61,9 @@ def read_post_edits(path: str | Path | None = None, files: Sequence[str | Path] 
         names = [str(file) for file in files]
     for name, column in zip(names[1:], columns[1:], strict=True):
         if len(column) != len(columns[0]):
-            raise InputError(f"{name} has {len(column)} lines, but {names[0]} has {len(columns[0])}; expected the same")
+            raise InputError(
+                f"{name} has {counted(len(column), 'line')}, but {names[0]} has {len(columns[0])}; expected the same"
+            )
     if not columns or not columns[0]:
         raise InputError(f"{', '.join(names) or 'post-edits'}: no lines; expected sources, translations, post-edits")
     return PostEdits(*columns)

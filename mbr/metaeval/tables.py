@@ -20,6 +20,7 @@ import numpy as np
 
 from candidates.common.errors import InputError, UsageError
 from candidates.common.text import lines
+from candidates.common.words import counted
 from mbr.metaeval.values import Floats, Scores, ScoreSet, score_of
 from pear.data.jsonl import json_records
 from pear.data.tables import tsv_rows
@@ -79,11 +80,18 @@ def read_own(name: str, path: str | Path, study: ScoreSet) -> Scores:
     if _is_table(path):
         rows = list(_rows(path))
         pairwise = OTHER in rows[0][1]
-        return (_own_pairs if pairwise else _own_table)(name, path, rows, study)
+        own = (_own_pairs if pairwise else _own_table)(name, path, rows, study)
+    else:
+        own = _own_lines(name, path, study)
+    _refuse_gaps(own, path, study)
+    return own
+
+
+def _own_lines(name: str, path: str | Path, study: ScoreSet) -> Scores:
     scores: dict[str, list[float]] = {}
     for number, line in lines(path):
         where = f"{path}, line {number}"
-        system, tab, score = line.rstrip("\r").partition("\t")
+        system, tab, score = line.partition("\t")
         if not tab or "\t" in score:
             raise InputError(
                 f"{where}: expected system<TAB>score, found {line!r:.60}; a table has a header with system and segment"
@@ -95,9 +103,11 @@ def read_own(name: str, path: str | Path, study: ScoreSet) -> Scores:
         if values is None:
             raise InputError(f"{path}: no score of {system}; expected one of every system that people scored")
         if len(values) != study.gold.shape[1]:
+            first = study.segments[len(values)] if len(values) < len(study.segments) else None
+            gap = f": segment {first} is the first without one" if first else ""
             raise InputError(
-                f"{path}: {len(values)} scores of {system}, but there are {study.gold.shape[1]} segments; "
-                "expected one each"
+                f"{path}: {counted(len(values), 'score')} of {system}, but there are "
+                f"{counted(len(study.segments), 'segment')}{gap}; expected one each"
             )
         matrix.append(values)
     return Scores(name, np.array(matrix), kind="own")
@@ -134,6 +144,25 @@ def _own_pairs(name: str, path: str | Path, rows: list[tuple[str, dict[str, obje
     values = np.where(np.isnan(values), -values.transpose(1, 0, 2), values)
     complete = not (np.isnan(anchored) & ~np.isnan(study.gold)).any()
     return Scores.pairwise(name, values, anchored if complete else None)
+
+
+def _refuse_gaps(own: Scores, path: str | Path, study: ScoreSet) -> None:
+    """Refuse scores that lack a translation, or a pair of them, that people scored; the first of them is named."""
+    judged = ~np.isnan(study.gold)
+    if own.differences is not None:
+        found = np.argwhere(~np.isfinite(own.differences) & judged[:, None] & judged[None])
+        gaps = [(s, f"{study.systems[i]} and {study.systems[j]}") for i, j, s in found if i < j]
+        things = ("pair of translations", "pairs of translations")
+    else:
+        assert own.segments is not None
+        gaps = [(s, study.systems[i]) for i, s in np.argwhere(~np.isfinite(own.segments) & judged)]
+        things = ("translation", "translations")
+    if gaps:
+        segment, systems = min(gaps)
+        raise InputError(
+            f"{path}: no score of {systems} in segment {study.segments[segment]}, the first gap; {own.name} lacks "
+            f"{counted(len(gaps), *things)} that people scored; expected a number for each"
+        )
 
 
 def _score_column(name: str, path: str | Path, rows: list[tuple[str, dict[str, object]]]) -> str:
@@ -183,7 +212,7 @@ def _is_table(path: str | Path) -> bool:
     if _plain(path).endswith((".jsonl", ".json")):
         return True
     for _, line in lines(path):
-        return set(KEYS) <= set(line.rstrip("\r").split("\t"))
+        return set(KEYS) <= set(line.split("\t"))
     raise InputError(f"{path}: empty; expected scores")
 
 

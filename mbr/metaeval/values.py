@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from candidates.common.errors import InputError, UsageError
 from candidates.common.text import printable
+from candidates.common.words import counted
 from mbr.metaeval.signature import signature
 from pear.data.record import finite
 
@@ -252,11 +253,14 @@ def check_metric(metric: Scores, gold: Floats) -> None:
     judged = ~np.isnan(gold)
     if metric.differences is not None:
         pairs = ~np.isfinite(metric.differences) & judged[:, None] & judged[None]
-        missing, what = int(pairs.sum()) // 2, "pairs of translations"
+        missing, what = int(pairs.sum()) // 2, ("pair of translations", "pairs of translations")
     else:
-        missing, what = int((~np.isfinite(metric.segments) & judged).sum()), "translations"
+        missing, what = int((~np.isfinite(metric.segments) & judged).sum()), ("translation", "translations")
     if missing:
-        raise InputError(f"{metric.name}: {missing} {what} that people scored have no score; expected a number")
+        verb = "has" if missing == 1 else "have"
+        raise InputError(
+            f"{metric.name}: {counted(missing, *what)} that people scored {verb} no score; expected a number"
+        )
 
 
 def score_of(value: object, where: str, name: str) -> float:

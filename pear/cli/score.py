@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.model_options import add_model_options
 from candidates.common.errors import InputError, ModelError, UsageError
+from candidates.common.words import counted
 from pear.cli.model import kind_of, open_engine
 from pear.shipped import DEFAULT, LISTS, NOTE, RELEASED, Languages, shipped_models
 
@@ -121,8 +122,12 @@ def command(argv: Sequence[str] | None = None) -> int:
             _write(out, ["system", "mean", "segments"])
             for system, mean in means:
                 _write(out, [system, f"{mean:.6f}", str(segments)])
+    if not segments:
+        console.warn_of_nothing(options.input, "row below the header")
     for system, mean in means:
-        console.info(f"mean {mean:+.4f}  {system}  ({segments} segments)", system=system, mean=mean, segments=segments)
+        console.info(
+            f"mean {mean:+.4f}  {system}  ({counted(segments, 'segment')})", system=system, mean=mean, segments=segments
+        )
     return 0
 
 
@@ -199,7 +204,9 @@ def _cells(rows: Iterator[tuple[int, str]], header: list[str], path: str) -> Ite
     for number, row in rows:
         cells = row.split("\t")
         if len(cells) != len(header):
-            raise InputError(f"{path}, line {number}: {len(cells)} cells, but the header has {len(header)} columns")
+            raise InputError(
+                f"{path}, line {number}: {counted(len(cells), 'cell')}, but the header has {len(header)} columns"
+            )
         yield cells
 
 

@@ -147,6 +147,9 @@ def command(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     p = parser()
     options = p.parse_args(words)
+    if options.run is not None and not options.run.endswith((".yaml", ".yml")):
+        run = shlex.quote(options.run)
+        raise UsageError(f"{run} is not a file of options (.yaml); did you mean --data {run}?")
     options = p.parse_args(with_run_file(p, words, options.run))
     console = Console("pear-train", quiet=options.quiet, log_format=options.log_format)
     if not options.data:

@@ -22,6 +22,7 @@ import numpy as np
 from candidates.command.console import Console
 from candidates.common.errors import InputError, MbrError, ModelError, UsageError
 from candidates.common.text import atomic_output, lines
+from candidates.common.words import counted
 from pear.commands.options import parser
 from pear.inference import load_metric, score_pairwise, score_reference_anchored
 from pear.mbr import pear_utility_matrix, select_mbr_hypothesis
@@ -74,6 +75,8 @@ def score(options: argparse.Namespace) -> None:
                 _check_finite(values, f"row {number}")
                 out.write(_row([*cells, *values]))
             rows_done += len(block)
+    if not rows_done:
+        Console("pear").warn_of_nothing(options.input, "row below the header")
 
 
 def mbr(options: argparse.Namespace) -> None:
@@ -98,6 +101,8 @@ def mbr(options: argparse.Namespace) -> None:
             index, utility = select_mbr_hypothesis(matrix)
             record |= {"selected_index": index, "selected": record["hypotheses"][index], "utility": utility}
             out.write((json.dumps(record, ensure_ascii=False) + "\n").encode())
+    if model is None:
+        Console("pear").warn_of_nothing(options.input, "record")
 
 
 def _output(options: argparse.Namespace, suffix: str) -> Path:
@@ -135,7 +140,8 @@ def _table(path: Path) -> Iterator[list[str]]:
             break
         if header is not None and len(cells) != len(header):
             raise InputError(
-                f"{path}, line {reader.line_num}: {len(cells)} cells, but the header has {len(header)} columns"
+                f"{path}, line {reader.line_num}: {counted(len(cells), 'cell')}, but the header has "
+                f"{len(header)} columns"
             )
         header = header or cells
         yield cells

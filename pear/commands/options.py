@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from candidates.command.console import Parser
-from candidates.common.version import __version__
 
 QUICK_START = """\
 quick start:
@@ -21,7 +20,6 @@ pear-score and mbr-decode do more, faster."""
 
 def parser(prog: str = "pear") -> Parser:
     p = Parser(prog, "PEAR with the options of pear-mt.", QUICK_START)
-    p.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = p.add_subparsers(dest="command", required=True, metavar="score|mbr", parser_class=Parser)
     text = "Score the rows of a TSV: src, mt_0, mt_1, or src, mt, ref."
     score = commands.add_parser("score", help=text, description=text, epilog=QUICK_START)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from candidates.common.errors import InputError, UsageError
 from candidates.common.text import lines
+from candidates.common.words import counted
 from pear.data.record import Judgment, judgment
 
 # Where the official results use another reference than refA (or, in older sets, ref).
@@ -118,7 +119,9 @@ class EvalFolder:
             yield number, system, segment, score
         for system, scores in seen.items():
             if scores != count:
-                raise InputError(f"{path}: {scores} scores of {system}, but {count} sources; was it cut off?")
+                raise InputError(
+                    f"{path}: {counted(scores, 'score')} of {system}, but {counted(count, 'source')}; was it cut off?"
+                )
         if not seen:
             raise InputError(f"{path}: empty; expected lines system<TAB>score")
 
@@ -126,7 +129,8 @@ class EvalFolder:
         texts = _column(path, keep_bom=keep_bom)
         if len(texts) != len(self.sources):
             raise InputError(
-                f"{path}: {len(texts)} lines, but there are {len(self.sources)} sources; expected one each"
+                f"{path}: {counted(len(texts), 'line')}, but the number of sources is {len(self.sources)}; expected "
+                "one each"
             )
         return texts
 

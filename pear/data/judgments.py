@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from candidates.common.errors import UsageError
+from candidates.common.errors import InputError, UsageError
 from pear.data.folders import is_test_set, read_test_set
 from pear.data.jsonl import json_records, read_gemba, read_jsonl
 from pear.data.mqm import read_mqm, read_side_by_side
@@ -102,7 +102,10 @@ def guess_format(path: str | Path) -> str:
     if name.endswith(DA_TABLE) or (is_archive(path) and any(n.endswith(DA_TABLE) for n in members(Path(path)))):
         return "da"
     if name.endswith((".tsv", ".tar", ".tgz")):
-        header = set(next(table_lines(path), (1, ""))[1].rstrip("\r").split("\t"))
+        first = next(table_lines(path), None)
+        if first is None:
+            raise InputError(f"{path}: empty; expected a header and at least one row")
+        header = set(first[1].split("\t"))
         if {"category", "severity"} <= header:
             return "sxs" if "sxs" in name.lower() else "mqm"
         if {"original", "translation", "mean"} <= header:

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from candidates.common.errors import InputError
-from candidates.common.text import BOM, decode_line, lines
+from candidates.common.text import decode_line, lines, numbered_lines
+from candidates.common.words import counted
 
 Row = tuple[str, dict[str, str]]  # where it stood ("file, line 7"), cells by column
 
@@ -52,9 +53,7 @@ def tsv_rows(path: str | Path, suffix: str = ".tsv") -> Iterator[Row]:
     first = next(rows, None)
     if first is None or not first[1].strip():
         raise _empty(path)
-    # A file with CRLF line ends has them everywhere; elsewhere a `\r` is content.
-    end = "\r" if first[1].endswith("\r") else ""
-    header = [name for name in first[1].removesuffix(end).split("\t") if not name.startswith("#")]
+    header = [name for name in first[1].split("\t") if not name.startswith("#")]
     twice = [name for name in header if header.count(name) > 1]
     if twice:
         raise InputError(f"{path}: two columns are called {twice[0]!r:.40}; expected different names")
@@ -62,10 +61,10 @@ def tsv_rows(path: str | Path, suffix: str = ".tsv") -> Iterator[Row]:
     for number, line in rows:
         if not line.strip():
             continue
-        cells = line.removesuffix(end).split("\t")
+        cells = line.split("\t")
         if len(cells) != len(header):
             raise InputError(
-                f"{path}, line {number}: {len(cells)} cells, but the header has {len(header)} columns; "
+                f"{path}, line {number}: {counted(len(cells), 'cell')}, but the header has {len(header)} columns; "
                 "expected the same; is a tab inside a text?"
             )
         count += 1
@@ -88,7 +87,7 @@ def csv_rows(path: str | Path) -> Iterator[Row]:
             where = f"{path}, line {reader.line_num}"
             if len(cells) != len(header):
                 raise InputError(
-                    f"{where}: {len(cells)} cells, but the header has {len(header)} columns; "
+                    f"{where}: {counted(len(cells), 'cell')}, but the header has {len(header)} columns; "
                     "expected the same; is a comma unquoted?"
                 )
             count += 1
@@ -135,9 +134,9 @@ def _archived_lines(path: Path, suffix: str) -> Iterator[tuple[int, str]]:
         entry = _only(archive, path, suffix)
         stream = archive.extractfile(entry)
         assert stream is not None  # a regular file, by `_only`
-        for number, line in enumerate(stream, 1):
-            raw = line.removeprefix(BOM) if number == 1 else line
-            yield number, decode_line(raw.removesuffix(b"\n"), f"{path} ({entry.name})", number)
+        name = f"{path} ({entry.name})"
+        for number, raw in numbered_lines(stream, name):
+            yield number, decode_line(raw, name, number)
 
 
 def _archive(path: Path) -> tarfile.TarFile:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from candidates.common.errors import ModelError
+from candidates.common.words import counted
 from pear.runtime.hub import ENCODER_FILES, REVISIONS, fetch
 from pear.runtime.probes import PROBES
 
@@ -105,9 +106,12 @@ def fill_weights(network: nn.Module, state: dict[str, Any], file: Path, strict: 
     if not all(weight.is_floating_point() for weight in network.parameters()):
         raise ModelError(f"{file}: quantised or complex weights; expected floating-point numbers")
     if missing:
-        raise ModelError(f"{file}: {len(missing)} weights are missing, e.g. {missing[0]}")
+        raise ModelError(f"{file}: {counted(len(missing), 'weight is', 'weights are')} missing, e.g. {missing[0]}")
     if strict and unexpected:
-        raise ModelError(f"{file}: {len(unexpected)} weights have no place in this network, e.g. {unexpected[0]}")
+        raise ModelError(
+            f"{file}: {counted(len(unexpected), 'weight has', 'weights have')} no place in this network, e.g. "
+            f"{unexpected[0]}"
+        )
 
 
 def fingerprint(network: nn.Module, tokenizer: Any, settings: str = "") -> str:

@@ -248,9 +248,14 @@ def _environment(variables: Mapping[str, str]) -> tuple[int, int, int] | None:
         return None
     try:
         rank, size = int(variables["RANK"]), int(variables["WORLD_SIZE"])
-        return rank, size, int(variables.get("LOCAL_RANK", rank))
+        local = int(variables.get("LOCAL_RANK", rank))
+        if not (0 <= rank < size and local >= 0):
+            raise ValueError(f"rank {rank} (local {local}) of {size} processes")
+        return rank, size, local
     except ValueError as exc:
-        raise UsageError(f"RANK, WORLD_SIZE or LOCAL_RANK in the environment is not a number: {exc}") from exc
+        raise UsageError(
+            f"RANK, WORLD_SIZE or LOCAL_RANK in the environment is out of range or not a number: {exc}"
+        ) from exc
 
 
 def _without_weights(network: nn.Module) -> nn.Module:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from candidates.common.errors import InputError, ModelError, UsageError
+from candidates.common.words import counted
 from candidates.training.loop import learn_pieces
 from pear.checkpoint import Checkpoint, load_checkpoint
 from pear.model import HeadConfig, ResumeMetricNetwork, build_network
@@ -95,8 +96,8 @@ def _from_encoder(origin: Origin) -> tuple[Any, Any]:
     missing = sorted(loading["missing_keys"])
     if missing:
         raise ModelError(
-            f"{folder}: {len(missing)} weights of the encoder are not in it, e.g. {missing[0]}; a trained metric is "
-            "given by --from"
+            f"{folder}: not in it: {counted(len(missing), 'weight')} of the encoder, e.g. {missing[0]}; a trained "
+            "metric is given by --from"
         )
     return encoder.float(), tokenizer
 

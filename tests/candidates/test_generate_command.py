@@ -149,7 +149,7 @@ def test_nothing_in_is_nothing_out(warm: Run) -> None:
 
 def test_cut_off_candidates_are_reported(run: Run) -> None:
     result = run("mbr-generate", "--nbest", "3", "--max-length", "2", stdin="Where is the station, my friend?\n")
-    assert "3 candidates were cut off before their end, at --max-length 2" in result.stderr
+    assert "3 candidates were cut off before the end, at --max-length 2" in result.stderr
 
 
 def test_an_unreachable_server_is_a_failed_segment(run: Run) -> None:

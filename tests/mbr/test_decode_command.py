@@ -157,7 +157,7 @@ def test_dry_run_counts_and_scores_next_to_nothing(run: Run, lists: Path, ours: 
     assert facts["segments"] == "3"
     assert facts["candidates"] == "8 (7 distinct)"
     assert facts["pairs"].startswith("6 (about ")
-    assert "GiB" in facts["memory"]
+    assert "iB" in facts["memory"]
     assert facts["signature"].startswith("MBR|utility:pear|model:pear@")
 
 

@@ -343,5 +343,32 @@ def test_a_recipe_a_strategy_object_and_names_are_taken_alike() -> None:
     changed = rerank("s", texts, recipe, strategy="full", add={"length": 100.0})
     assert changed.passes > named.passes
     assert set(changed.terms) == {"length"}
-    with pytest.raises(UsageError, match="budget go with a strategy's name"):
+    with pytest.raises(UsageError, match="budget goes with a strategy's name"):
         rerank("s", texts, "chrf", strategy=get_strategy("full"), budget=5)
+
+
+@pytest.mark.parametrize("on_error", ["skip", "fallback"])
+def test_an_empty_list_is_one_failed_decision_in_python_too(on_error: Any) -> None:
+    good, bad, fine = decode([("s", ["a", "b"]), ("t", []), ("u", ["c"])], "chrf", on_error=on_error)
+    assert (good.text, fine.text) == ("a", "c")
+    assert (bad.id, bad.text, bad.source) == (1, "", "t")
+    assert bad.error == "segment 1 has no candidates; expected at least one"
+    assert rerank("s", [], "chrf", on_error=on_error).error == "segment 0 has no candidates; expected at least one"
+    with pytest.raises(InputError, match="segment 1 has no candidates"):
+        list(decode([("s", ["a", "b"]), ("t", [])], "chrf"))
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ("lists.jsonl", r"found 'lists.jsonl'; a file is read with candidates.read_lists: decode\(read_lists\(path\)"),
+        (Path("lists.jsonl"), "a file is read with candidates.read_lists"),
+        (CandidateList.of("s", ["a"]), "found one CandidateList"),
+        (7, "found one int"),
+        (["a", "b"], "list 0: expected a CandidateList or .source, candidates., found 'a'"),
+        ([("s", ["a", "b"]), ("s", "a", "b")], "list 1: expected a CandidateList or"),
+    ],
+)
+def test_what_is_no_list_is_refused_with_the_way_to_make_one(lists: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        list(decode(lists, "chrf"))

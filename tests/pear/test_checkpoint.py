@@ -144,7 +144,7 @@ def test_containers_of_a_lightning_run_are_harmless(broken: Path) -> None:
     [
         (
             lambda c: c["state_dict"].pop("span_proj.0.weight"),
-            "weights are missing, e.g. head.span_proj.0.weight",
+            "1 weight is missing, e.g. head.span_proj.0.weight",
         ),
         (lambda c: c["state_dict"].update({"span_proj.0.weight": torch.zeros(2, 2)}), "do not fit"),
         (lambda c: c.pop("state_dict"), "no state_dict"),
@@ -164,7 +164,7 @@ def test_checkpoints_that_do_not_fit_are_refused(broken: Path, change: Any, word
 def test_strict_loading_refuses_weights_without_a_place(broken: Path) -> None:
     rewrite(broken, lambda c: c["state_dict"].update({"encoder.model.pooler.dense.weight": torch.zeros(2, 2)}))
     load_checkpoint(broken)
-    with pytest.raises(ModelError, match="1 weights have no place in this network"):
+    with pytest.raises(ModelError, match="1 weight has no place in this network"):
         load_checkpoint(broken, strict=True)
 
 

@@ -21,7 +21,7 @@ from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.numbers import check_numbers
 from candidates.common.errors import MbrError, UsageError
 from candidates.formats import INPUT_FORMATS
-from candidates.options import add_generation_options
+from candidates.options import add_generation_options, file_option
 from mbr.cli.common.options import (
     add_config_option,
     add_judge_model_options,
@@ -51,6 +51,7 @@ def parser() -> Parser:
         "settings, judge the choices, and write a page (report.html), the same for programs (report.json) and a table "
         "(report.tsv).",
         QUICK_START,
+        file_option=file_option,
     )
     _add_input(p)
     _add_settings(p)
@@ -199,8 +200,6 @@ def _check(options: argparse.Namespace) -> None:
     words = [options.candidates, options.sources, options.logprobs, *(options.references or [])]
     if words.count("-") > 1:
         raise UsageError("only one of --candidates, --sources, --logprobs and --references can be standard input")
-    if "" in words or not options.output:
-        raise UsageError("--candidates, --sources, --references and --output need names; found an empty word")
     check_numbers(
         options, not_negative=("bootstrap", "trials", "seed", "study"), positive=("threads", "batch_tokens", "nbest")
     )
@@ -271,7 +270,7 @@ def _print_table(done: Comparison) -> None:
 
 
 def _report(done: Comparison, options: argparse.Namespace, console: Console, seconds: float) -> int:
-    from mbr.cli.common.layout import counted
+    from candidates.common.words import counted
 
     errors = [*(row.error for row in done.rows), *(judge.error for judge in done.evaluation.judges)]
     failed = [error for error in errors if error is not None]

@@ -14,7 +14,9 @@ from candidates.cli import read_sources
 from candidates.command.console import Console
 from candidates.common.cache import cache_folder
 from candidates.common.errors import InputError, ResourceError, UsageError
-from candidates.formats import Record, read_lists
+from candidates.common.text import shown
+from candidates.common.words import agreeing, counted
+from candidates.formats import BadRecord, Record, read_lists
 from candidates.kept import Kept, keep_lists
 from candidates.options import generator_of, given_options, method_of
 from mbr.cli.common.texts import read_texts
@@ -45,7 +47,7 @@ def read_input(
     references = [read_texts(path).texts for path in options.references] if options.references else None
     if options.candidates is not None:
         lists = _lists(options, references)
-        _check_lengths(options, references, len(lists.records))
+        _check_lengths(options, references, len(lists.records), _unusable(options.candidates, lists.records))
         _, sets, _ = usable(lists.records, references)
         request = {"baseline": options.baseline, "oracle": oracle, "first": lists.first}
         check_request(settings, judges, references=bool(sets), **request)
@@ -63,18 +65,30 @@ def read_input(
     return _made(options, sources, references, first, stack, console)
 
 
-def _check_lengths(options: argparse.Namespace, references: list[list[str]] | None, segments: int) -> None:
+def _check_lengths(
+    options: argparse.Namespace, references: list[list[str]] | None, segments: int, unusable: str = ""
+) -> None:
     for path, texts in zip(options.references or (), references or (), strict=True):
         if len(texts) != segments:
             raise InputError(
-                f"{path} has {len(texts)} lines, but there are {segments} segments; expected a line for each"
+                f"{path} has {counted(len(texts), 'line')}, but the number of segments is {segments}{unusable}; "
+                "expected a line for each"
             )
+
+
+def _unusable(path: str, records: Sequence[Record]) -> str:
+    """The lists that cannot be used, in words; where that is all of them, nothing else is to blame for the trouble."""
+    errors = [record.error for record in records if isinstance(record, BadRecord)]
+    if not errors:
+        return ""
+    if len(errors) == len(records):
+        raise InputError(f"{shown(path)}: none of {len(records)} candidate lists can be used; the first: {errors[0]}")
+    return f" ({len(errors)} of them not usable, the first: {errors[0]})"
 
 
 def _lists(options: argparse.Namespace, references: list[list[str]] | None) -> Input:
     if generation := given_options(options):
-        verb = "goes" if len(generation) == 1 else "go"
-        raise UsageError(f"{', '.join(generation)} {verb} with text; --candidates holds lists that exist already")
+        raise UsageError(f"{agreeing(generation, 'goes', 'go')} with text; --candidates holds lists that exist already")
     records = list(
         read_lists(
             options.candidates,
@@ -113,7 +127,8 @@ def _made(
         console.info(f"the {len(sources)} candidate lists of an earlier run are used again")
     if kept.cut_off:
         console.warn(
-            f"{kept.cut_off} candidates were cut off before their end, at --max-length or the model's own limit"
+            f"{counted(kept.cut_off, 'candidate was', 'candidates were')} cut off before the end, at "
+            "--max-length or the model's own limit"
         )
     origin = {**described, "cpu_seconds": kept.seconds}
     return Input(list(read_lists(kept.path)), references, first, origin)

@@ -10,7 +10,7 @@ import argparse
 from candidates.command.console import Parser, add_message_options
 from candidates.command.model_options import add_model_options
 from candidates.formats import INPUT_FORMATS
-from candidates.options import add_generation_options
+from candidates.options import add_generation_options, file_option
 from mbr.cli.common.recipes import add_rule_options
 
 QUICK_START = """\
@@ -26,6 +26,7 @@ def parser() -> Parser:
         "Choose the best of many translations by minimum Bayes risk: from each candidate list, or from the candidates "
         "that a translation model generates for each line of text.",
         QUICK_START,
+        file_option=file_option,
     )
     _add_input(p)
     _add_decision(p)

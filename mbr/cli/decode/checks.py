@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
+from candidates.cli import announce_typing
 from candidates.command.console import Console
 from candidates.common.errors import UsageError
+from candidates.common.words import agreeing
 from candidates.options import given_options
 from mbr.recipe import Changes, PrefilterSpec
 from mbr.recipe.words import option_pairs, parse_strategy, parse_terms
@@ -41,8 +42,7 @@ def check(options: argparse.Namespace, console: Console) -> None:
 def _check_no_generation(options: argparse.Namespace) -> None:
     given = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
     if given:
-        verb = "goes" if len(given) == 1 else "go"
-        raise UsageError(f"{', '.join(given)} {verb} with text; --candidates holds lists that exist already")
+        raise UsageError(f"{agreeing(given, 'goes', 'go')} with text; --candidates holds lists that exist already")
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
@@ -129,5 +129,5 @@ def _check_text_input(options: argparse.Namespace, console: Console) -> None:
         )
     if options.sources is None:
         options.sources = "-"
-        if sys.stdin is not None and sys.stdin.isatty() and not options.print_recipe:
-            console.info("reading text from the terminal, one sentence per line; Ctrl-D ends it")
+    if not options.print_recipe:
+        announce_typing(options.sources, console)

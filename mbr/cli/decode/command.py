@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from candidates.command.console import Console
+from candidates.common.errors import ResourceError
 from candidates.options import generator_of
 from mbr.cli.decode.arguments import parser
 
@@ -90,6 +91,7 @@ def _run(
     console: Console,
 ) -> int:
     from candidates.command.model_options import model_options
+    from candidates.command.streams import is_typed
     from mbr.cli.decode.records import unfit
     from mbr.cli.decode.run import decode_into_sink
     from mbr.opening import open_decoder
@@ -104,16 +106,32 @@ def _run(
             check=lambda item: unfit(item, options.format),
         )
     )
-    decoder.show_progress(console.shows_progress)
+    decoder.show_progress(console.shows_progress and not is_typed(options.candidates or options.sources))
     for note in decoder.notes():
         console.info(note)
     if options.dry_run:
         from mbr.estimate import estimate
 
-        print(estimate(decoder, records or ()))
+        expected = estimate(decoder, records or ())
+        if not expected.segments:
+            console.warn_of_nothing(options.candidates, "list")
+        print(expected)
         print(f"signature   {decoder.signature(options.nbest)}")
         return 0
-    return decode_into_sink(decoder, records, generator, options, console)
+    try:
+        return decode_into_sink(decoder, records, generator, options, console)
+    except MemoryError as exc:
+        raise ResourceError(f"out of memory; {_memory_advice(decoder.recipe)}") from exc
+
+
+def _memory_advice(recipe: Recipe) -> str:
+    """What needs less memory with this utility: only models compute in batches of tokens."""
+    from mbr.utilities import utility_options
+
+    steps = ["compare fewer candidates (--nbest N, --prefilter chrf:30)"]
+    if "batch_tokens" in utility_options(recipe.utility):
+        steps += ["use smaller batches (--batch-tokens N)", "use a smaller model"]
+    return f"{', '.join(steps)}, or take a larger machine"
 
 
 def _print_recipe(recipe: Recipe) -> int:

@@ -15,11 +15,12 @@ from typing import Any, cast
 
 from tqdm import tqdm
 
-from candidates.cli import read_sources, show_cut_off, show_notices
+from candidates.cli import generate_lists, show_cut_off, show_notices
 from candidates.command.config import save_config
 from candidates.command.console import Console
 from candidates.command.journal import Publisher, beside, publish_as_is
 from candidates.command.sink import Sink
+from candidates.command.streams import is_typed
 from candidates.common.errors import InputError
 from candidates.formats import BadRecord, render_failure, render_list
 from candidates.generation import Generator
@@ -41,6 +42,7 @@ def decode_into_sink(
     output = Path(options.output) if options.output else None
     files = _Companions(options)
     tally = Tally()
+    typed = is_typed(options.candidates or options.sources)
     with ExitStack() as stack:
         settings = _settings(signature, options)
         sink = stack.enter_context(Sink(output, files.publishers, settings, resume=options.resume, force=options.force))
@@ -49,13 +51,10 @@ def decode_into_sink(
             path = beside(output, ".scores")
             log = ScoreLog(path, json.dumps(settings), resume=options.resume, force=options.force)
             decoder = replace(decoder, memory=stack.enter_context(log))
-        bar = stack.enter_context(tqdm(unit=" segments", disable=not console.shows_progress, leave=False))
+        bar = stack.enter_context(tqdm(unit=" segments", disable=typed or not console.shows_progress, leave=False))
         sink.begin(header(options.format), *(b"" for _ in files.publishers))
-        if generator is None:
-            records = sink.remaining(lists)
-        else:
-            records = generator.generate(sink.checked(read_sources(options.sources)), skip=sink.done)
-        for window in decoder.windows(records):
+        records = generate_lists(generator, options.sources, sink) if generator else sink.remaining(lists)
+        for window in decoder.windows(records, singly=typed):
             if generator is not None:
                 show_notices(generator, console)
             lines = b"".join(render(decision, options.format, options.top) for decision in window)
@@ -69,6 +68,8 @@ def decode_into_sink(
         sink.finish(lambda count: save_config(cast(Path, output), options, str(signature), count, resolved))
     if generator is not None:
         show_cut_off(generator, console)
+    if not tally.segments and not sink.done:
+        console.warn_of_nothing(options.candidates or options.sources, "list" if generator is None else "line of text")
     tally.report(console, signature)
     return 1 if tally.failed or sink.failed_before else 0
 

@@ -43,6 +43,7 @@ def parser() -> Parser:
         "Score the outputs of translation systems by several judges, with confidence intervals, significance tests "
         "against a baseline, and checks of the outputs.",
         QUICK_START,
+        file_option=lambda name: "--systems",
     )
 
     g = p.add_argument_group("input (one line per segment; - is standard input)")
@@ -124,8 +125,6 @@ def _check(options: argparse.Namespace) -> None:
     if not options.systems:
         raise UsageError("no outputs to judge; give --systems NAME=FILE, files, or a folder")
     words = [*options.systems, *(options.references or []), *([] if options.sources is None else [options.sources])]
-    if not all(map(str.strip, words)):
-        raise UsageError("--systems, --sources and --references need names of files; found an empty word")
     files = [word.rpartition("=")[2] for word in options.systems] + words[len(options.systems) :]
     if files.count("-") > 1:
         raise UsageError("only one of --systems, --sources and --references can be standard input")
@@ -213,7 +212,7 @@ def _run(
     chosen_by: dict[str, list[str]],
     console: Console,
 ) -> int:
-    from mbr.cli.common.layout import counted
+    from candidates.common.words import counted
     from mbr.evaluate import evaluate
 
     began = time.monotonic()

@@ -12,6 +12,7 @@ from pathlib import Path
 from candidates.command.config import config_path
 from candidates.common.errors import InputError, MbrError, UsageError
 from candidates.common.text import printable
+from candidates.common.words import counted
 from mbr.cli.common.texts import Texts, read_texts
 
 SUFFIXES = (".gz", ".txt", ".jsonl")
@@ -52,7 +53,7 @@ def check_lengths(systems: dict[str, Texts], others: Sequence[Texts]) -> None:
         if len(file.texts) != len(first.texts):
             short, long = sorted((file, first), key=lambda candidate: len(candidate.texts))
             raise InputError(
-                f"{short.path} has {len(short.texts)} lines, but {long.path} has {len(long.texts)}: line "
+                f"{short.path} has {counted(len(short.texts), 'line')}, but {long.path} has {len(long.texts)}: line "
                 f"{len(short.texts) + 1} is the first that is missing; expected a line for each segment in every file"
             )
 

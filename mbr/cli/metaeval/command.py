@@ -6,6 +6,7 @@ Without a task it makes the table of agreement; a first word chooses another tas
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -30,7 +31,9 @@ def command(argv: Sequence[str] | None = None) -> int:
     if words and not words[0].startswith("-"):
         task, *words = words
         if task not in TASKS:
-            raise UsageError(f"task {task!r} is unknown; expected one of {', '.join(TASKS)}, or an option")
+            option = "--data" if os.path.isdir(task) else "--table" if os.path.exists(task) else None
+            hint = f"; did you mean {option} {shlex.quote(task)}?" if option else ", or an option"
+            raise UsageError(f"task {task!r} is unknown; expected one of {', '.join(TASKS)}{hint}")
     # Significance tests run in threads of their own; matrix products with more threads only slow them down.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module = import_module(f"mbr.cli.metaeval.{task.replace('-', '_')}")

@@ -22,6 +22,7 @@ from candidates.common.errors import (
     ResourceError,
     UsageError,
 )
+from candidates.common.notes import note
 
 Captured = pytest.CaptureFixture[str]
 
@@ -55,6 +56,17 @@ def to_nowhere(stream: IO[str]) -> None:
 
 
 # Messages
+
+
+def test_notes_of_readers_are_shown_once_by_the_last_console(capsys: Captured) -> None:
+    Console("mbr-first")
+    Console("mbr-test")
+    for message in ("one", "two", "one", "50 %s"):
+        note(message)
+    assert capsys.readouterr().err == "mbr-test: one\nmbr-test: two\nmbr-test: 50 %s\n"
+    Console("mbr-test", quiet=True)
+    note("one")
+    assert capsys.readouterr().err == ""
 
 
 def test_messages_are_sentences_on_stderr(capsys: Captured) -> None:
@@ -158,7 +170,7 @@ def test_help_ends_with_the_exit_codes_and_shows_defaults() -> None:
 
 # Ends
 
-OUT_OF_MEMORY = "out of memory; use smaller batches (--batch-tokens), a smaller model or a larger machine"
+OUT_OF_MEMORY = "out of memory; use fewer or shorter texts, a smaller model or a larger machine"
 
 
 @pytest.mark.parametrize(

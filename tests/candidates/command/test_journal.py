@@ -144,7 +144,7 @@ def test_commits_come_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             lines = (tmp_path / "out.progress").read_bytes().splitlines()
             assert len(lines) == 1 + commits
             journal.finish([publish_as_is])
-    for seconds in ("soon", "nan", "-1", ""):
+    for seconds in ("soon", "nan", "inf", "-1", ""):
         monkeypatch.setenv("MBR_COMMIT_SECONDS", seconds)
         with pytest.raises(UsageError, match=f"MBR_COMMIT_SECONDS '{seconds}' is not a number of seconds; correct or"):
             Journal([tmp_path / "out"], {}, force=True)

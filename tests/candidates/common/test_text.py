@@ -43,7 +43,7 @@ def names(folder: Path) -> list[str]:
         (b"\n", [""]),
         (b"a\nb\n", ["a", "b"]),
         (b"a\nb", ["a", "b"]),
-        (b"a\r\nb\r\n", ["a\r", "b\r"]),
+        (b"a\nb\r\nc\n", ["a", "b\r", "c"]),
         ("a\rb\u2028c\u2029d\x0be\x0cf\x1cg\x85h\n".encode(), ["a\rb\u2028c\u2029d\x0be\x0cf\x1cg\x85h"]),
         (b"a\0b\n", ["a\0b"]),
         (b"\n\n", ["", ""]),
@@ -57,6 +57,29 @@ def test_lines_end_at_newlines_only_and_the_first_may_begin_with_a_mark(
     for name, raw in (("in.txt", content), ("in.txt.gz", gzip.compress(content, mtime=0))):
         (tmp_path / name).write_bytes(raw)
         assert list(lines(tmp_path / name)) == list(enumerate(texts, 1))
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\r\nb", ["a", "b"]),
+        (b"\r\n\r\n", ["", ""]),
+        (b"\xef\xbb\xbfa\r\n", ["a"]),
+        (b"a\r\r\nb\rc\r\n", ["a\r", "b\rc"]),  # one CR is the line's end
+        (b"a\r\nb\nc\r\n", ["a", "b", "c"]),  # the first line decides
+        (b"a\r\nb\r", ["a", "b\r"]),  # no end of a line
+    ],
+)
+def test_a_file_that_begins_with_a_windows_line_end_is_read_as_one_and_a_note_says_so(
+    tmp_path: Path, content: bytes, texts: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mbr_decode")
+    (tmp_path / "in.txt").write_bytes(content)
+    assert list(lines(tmp_path / "in.txt")) == list(enumerate(texts, 1))
+    assert caplog.messages == [
+        f"{tmp_path / 'in.txt'}: lines end with CR LF, as on Windows; the CR is not taken as text"
+    ]
 
 
 def test_a_byte_order_mark_is_kept_on_request(tmp_path: Path) -> None:
@@ -125,7 +148,7 @@ def test_a_hyphen_is_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "in").write_bytes(b"one\r\ntwo")
     with (tmp_path / "in").open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
-        assert list(lines("-")) == [(1, "one\r"), (2, "two")]
+        assert list(lines("-")) == [(1, "one"), (2, "two")]
         stream.fileno()  # still open: it is not ours
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed; name a file"):

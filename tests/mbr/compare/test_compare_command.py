@@ -252,7 +252,7 @@ def test_samples_are_compared_with_the_most_likely(warm: Run, tmp_path: Path, te
         (["--candidates", "lists.jsonl", "--model", "chrf=x"], 2, "takes a model"),
         (["--candidates", "lists.jsonl", "--model", "reverse=x", "reverse=y"], 2, "names 'reverse' twice"),
         (["--candidates", "lists.jsonl", "--utility", "chrf,add=reverse"], 2, "NAME:WEIGHT"),
-        (["--candidates", "lists.jsonl", "--references", "short.txt"], 3, "short.txt has 1 lines"),
+        (["--candidates", "lists.jsonl", "--references", "short.txt"], 3, "short.txt has 1 line,"),
         (["--candidates", "lists.jsonl", "--baseline", "missing"], 2, "no row of the table"),
         (["--candidates", "lists.jsonl", "--method", "beam"], 2, "goes with text"),
         (["--candidates", "lists.jsonl", "--study", "-1"], 2, "negative"),
@@ -263,7 +263,7 @@ def test_samples_are_compared_with_the_most_likely(warm: Run, tmp_path: Path, te
         (["--candidates", "without.jsonl", "--utility", "chrf"], 2, "needs references"),
         (["--candidates", "junk.jsonl"], 3, "no candidate list to compare settings on: "),
         (["--sources", "short.txt", "--utility", "chrf"], 2, "needs references"),
-        (["--sources", "short.txt", "--references", "nothing.txt"], 3, "0 lines, but there are 1 segments"),
+        (["--sources", "short.txt", "--references", "nothing.txt"], 3, "0 lines, but the number of segments is 1"),
         (["--sources", "short.txt", "--references", "short.txt", "--baseline", "missing"], 2, "no row of the table"),
     ],
 )

@@ -32,7 +32,7 @@ def test_a_folder_gives_systems_and_metrics_as_the_official_results(tmp_path: Pa
     assert scores.texts.outputs[2] == ["Hund", "Zwei", "Regen", "Nichts"]
     assert scores.notes[0] == "not among the systems, as in the official results: refA, refB"
     assert scores.notes[1].startswith("the official reference and outliers of wmt99 are not known here")
-    assert scores.notes[2] == "holes is left out: 1 translations that people scored have no score; expected a number"
+    assert scores.notes[2] == "holes is left out: 1 translation that people scored has no score; expected a number"
     assert scores.notes[3].startswith("partial is left out: ")
     assert scores.notes[3].endswith("no score of poor; expected one of every system that people scored")
 
@@ -96,7 +96,7 @@ def test_finding_a_test_set(tmp_path: Path) -> None:
         ("good\tnan", "score 'nan' is not finite"),
         ("good\tx", "score 'x' is not a number"),
         ("good\t1.0\ngood\t1.0\ngood\t1.0\ngood\t1.0\ngood\t1.0", "more scores of good than the 4 sources"),
-        ("good\t1.0", "1 scores of good, but 4 sources; was it cut off?"),
+        ("good\t1.0", "1 score of good, but 4 sources; was it cut off?"),
         ("", "empty; expected lines"),
     ],
 )
@@ -205,15 +205,18 @@ def test_own_differences(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.differences, -found.differences.transpose(1, 0, 2))
     np.testing.assert_array_equal(found.to_reference[:, 3], scores[:, 3] - 5)
     path.write_text("\n".join(lines[:4]) + "\n")
-    with pytest.raises(InputError, match="mine: 6 pairs of translations that people scored have no score"):
-        known.with_metrics(read_own("mine", path, known))
+    with pytest.raises(
+        InputError, match=r"own.tsv: no score of good and poor in segment 1, the first gap; mine lacks 6 pairs of"
+    ):
+        read_own("mine", path, known)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "empty; expected scores"),
-        ("good\t1\n", "1 scores of good, but there are 4 segments"),
+        ("good\t1\n", "1 score of good, but there are 4 segments: segment 2 is the first without one"),
+        ("good\t1\n" * 5, "5 scores of good, but there are 4 segments; expected one each"),
         ("good\t1\t2\n", "a table has a header with system and segment"),
         ("mid\t1\nmid\t1\nmid\t1\nmid\t1\n", "no score of good"),
         ("system\tsegment\tscore\ngood\t9\t1\n", "segment '9' is unknown; there are 1 to 4"),
@@ -243,5 +246,6 @@ def test_own_scores_that_lack_an_annotated_translation_are_refused(tmp_path: Pat
     own["mid"][2] = "None"  # type: ignore[call-overload]
     known.with_metrics(read_own("fine", write_scores(tmp_path / "a.seg.score", own), known))  # nobody annotated it
     own["mid"][3] = "None"  # type: ignore[call-overload]
-    with pytest.raises(InputError, match="mine: 1 translations that people scored have no score"):
-        known.with_metrics(read_own("mine", write_scores(tmp_path / "b.seg.score", own), known))
+    message = "b.seg.score: no score of mid in segment 4, the first gap; mine lacks 1 translation that people scored"
+    with pytest.raises(InputError, match=message):
+        read_own("mine", write_scores(tmp_path / "b.seg.score", own), known)

@@ -170,9 +170,9 @@ def test_a_column_with_holes_is_left_out_or_refused(folder: Path, warm: Run) -> 
     (folder / "t.tsv").write_text("\n".join(rows) + "\n")
     result = warm("mbr-metaeval", "--table", "t.tsv", "--human", "mqm", "--no-sanity", "--format", "json")
     assert [row["metric"] for row in json.loads(result.stdout)["rows"]] == ["fine"]
-    assert "holes is left out: 1 translations that people scored have no score" in result.stderr
+    assert "holes is left out: 1 translation that people scored has no score" in result.stderr
     named = warm("mbr-metaeval", "--table", "t.tsv", "--human", "mqm", "--metrics", "holes")
-    assert (named.returncode, "1 translations that people scored" in named.stderr) == (3, True)
+    assert (named.returncode, "1 translation that people scored" in named.stderr) == (3, True)
     chosen = warm("mbr-metaeval", "--table", "t.tsv", "--human", "mqm", "--metrics", "holes", "--exclude-systems", "b")
     assert chosen.returncode == 0
     two = warm("mbr-metaeval", "--table", "t.tsv", "--human", "mqm", "--lp", "en-de", "en-fr")
@@ -256,7 +256,7 @@ def test_mistakes_get_a_sentence_and_a_code(
 
 
 def test_an_own_metric_with_a_hole_or_a_nan_is_refused(folder: Path, warm: Run) -> None:
-    for hole, message in (("None", "1 translations that people scored have no score"), ("nan", "'nan' is not finite")):
+    for hole, message in (("None", "1 translation that people scored has no score"), ("nan", "'nan' is not finite")):
         own = {name: [*METRICS["close-refA"][name]] for name in ("good", "mid", "poor")}
         own["mid"][0] = hole  # type: ignore[call-overload]
         write_scores(folder / "mine.score", own)

@@ -220,7 +220,7 @@ def test_post_edits_are_read_from_an_archive_and_from_files(tmp_path: Path) -> N
     rate = post_edit_rate("shorter", lambda s, r, c: [-len(text) for text in c], edits)
     assert (rate.rate, rate.ties, rate.items, rate.unchanged) == (1.0, 0.0, 1, 1)
     (tmp_path / "pe").write_text("x\n")
-    with pytest.raises(InputError, match="pe has 1 lines, but .*src has 2"):
+    with pytest.raises(InputError, match="pe has 1 line, but .*src has 2"):
         read_post_edits(files=[tmp_path / name for name in columns])
     with pytest.raises(InputError, match="expected a .tar.gz"):
         read_post_edits(tmp_path / "src")

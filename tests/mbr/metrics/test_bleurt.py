@@ -205,7 +205,7 @@ def damage_config(root: Path) -> None:
     ("damage", "message"),
     [
         (damage_nothing_left, "holds no weights; expected model.safetensors or pytorch_model.bin"),
-        (damage_one_weight, "1 weights are missing, e.g. encoder.encoder.embedding_hidden_mapping_in.weight"),
+        (damage_one_weight, "1 weight is missing, e.g. encoder.encoder.embedding_hidden_mapping_in.weight"),
         (damage_layers, "16 weights have no place in this network"),
         (damage_shape, "do not fit the configuration"),
         (damage_kind, "a model of type rembert, not bleurt"),

@@ -305,7 +305,7 @@ def test_broken_checkpoints_are_refused(tmp_path: Path, written: Callable[[str],
 
     state = whole["state_dict"]
     without = {key: value for key, value in state.items() if key != "estimator.ff.0.weight"}
-    refused({**whole, "state_dict": without}, r"1 weights are missing, e.g. estimator.ff.0.weight")
+    refused({**whole, "state_dict": without}, r"1 weight is missing, e.g. estimator.ff.0.weight")
     refused({**whole, "hyper_parameters": {**whole["hyper_parameters"], "hidden_sizes": [7]}}, "do not fit")
     refused({**whole, "hyper_parameters": {**whole["hyper_parameters"], "encoder_model": "GPT"}}, "'GPT' is unknown")
     refused({**whole, "hyper_parameters": {**whole["hyper_parameters"], "pool": "sum"}}, "pool 'sum' is unknown")

@@ -250,7 +250,7 @@ def damage_file(root: Path) -> None:
     [
         (damage_output, "lm_head.weight is missing"),
         (damage_input, "shared.weight is missing"),
-        (damage_decoder, "1 weights are missing, e.g. encoder.decoder.block.1.layer.1.EncDecAttention.k.weight"),
+        (damage_decoder, "1 weight is missing, e.g. encoder.decoder.block.1.layer.1.EncDecAttention.k.weight"),
         (damage_layers, "weights have no place in this network"),
         (damage_kind, "a model of type t5 .* expected MetricX-24, that is mt5"),
         (damage_architecture, r"type mt5 \(MT5ForConditionalGeneration\); expected MetricX-24"),

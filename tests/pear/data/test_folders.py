@@ -42,10 +42,10 @@ def test_choices_that_a_test_set_does_not_have(tiny_set: Path, options: dict[str
 
 def test_a_test_set_must_be_aligned(tiny_set: Path) -> None:
     write(tiny_set / "human-scores" / "en-de.mqm.seg.score", "X\t-1\n")
-    with pytest.raises(InputError, match="1 scores of X, but 2 sources"):
+    with pytest.raises(InputError, match="1 score of X, but 2 sources"):
         list(read_judgments(tiny_set))
     write(tiny_set / "system-outputs" / "en-de" / "X.txt", "Hund!\n")
-    with pytest.raises(InputError, match=r"X\.txt: 1 lines, but there are 2 sources"):
+    with pytest.raises(InputError, match=r"X\.txt: 1 line, but the number of sources is 2"):
         list(read_judgments(tiny_set))
 
 

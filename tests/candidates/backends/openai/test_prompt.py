@@ -36,7 +36,7 @@ def test_a_template_can_come_from_a_file(server: ChatServer, tmp_path: Path) -> 
     path = tmp_path / "prompt.txt"
     path.write_bytes("\ufeffÜbersetze:\r\n{source}\n".encode())
     server.records(["s"], prompt=f"@{path}")
-    assert prompts(server) == ["Übersetze:\r\ns"]
+    assert prompts(server) == ["Übersetze:\ns"]
     with pytest.raises(InputError, match="cannot be read"):
         server.generator(prompt=f"@{tmp_path / 'missing'}")
 
