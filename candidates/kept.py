@@ -99,8 +99,12 @@ def _generate(
         seconds = None if resumed else time.process_time() - began
 
         def describe(failed: int) -> None:
-            run = {"cpu_seconds": seconds, "cut_off": generator.cut_off, "notices": notices[:MOST_NOTICES]}
-            run["checksum"] = _checksum(partial_path(path))
+            run = {
+                "cpu_seconds": seconds,
+                "cut_off": generator.cut_off,
+                "notices": notices[:MOST_NOTICES],
+                "checksum": _checksum(partial_path(path)),
+            }
             with atomic_output(about, force=True) as stream:
                 stream.write(json.dumps({**described, **run}).encode() + b"\n")
 
