@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from candidates.command.config import finished_with, save_config, with_config
 from candidates.command.console import Console, Parser, add_message_options
+from candidates.command.model_options import OPTIONS
 from candidates.command.outputs import check_outputs, input_models
 from candidates.command.streams import is_typed
 from candidates.common.errors import InputError, UsageError
@@ -65,7 +66,7 @@ def parser() -> Parser:
     add_generation_options(p, short_names=True)
     g = p.add_argument_group("run")
     g.add_argument("--device", help="auto, cpu, cuda, cuda:N (default: auto)")
-    g.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all)")
+    g.add_argument("--threads", **OPTIONS["threads"])
     g.add_argument("--convert", metavar="MODEL", help="convert a transformers folder or hub name to the folder -o")
     g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags override it")
     add_message_options(p)

@@ -4,7 +4,8 @@
         kept = keep_lists(generator, ["A dog runs."], cache_folder() / "lists")
     lists = read_lists(kept.path)
 
-A run that was killed is resumed; the file appears when it is complete.
+A run that was killed is resumed; the file appears when it is complete. A file beside it holds a checksum: lists that
+were damaged since are generated again, and so are those of an interrupted run whose progress cannot be read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from candidates.command.journal import partial_path, progress_path
 from candidates.command.sink import Sink
+from candidates.common.errors import InputError
 from candidates.common.text import atomic_output, disk_errors
 from candidates.formats import BadRecord, render_failure, render_list
 from candidates.generation import Generator
@@ -48,20 +51,38 @@ def keep_lists(
     warn: Callable[[str], None] = lambda message: None,
 ) -> Kept:
     """The lists that the generator makes of the sources; `warn` receives the generator's notices."""
-    from tqdm import tqdm
-
-    described = generator.described()
-    path = folder / f"{_digest(described, sources)}.jsonl"
-    about = path.with_suffix(".json")
+    path = folder / f"{_digest(generator.described(), sources)}.jsonl"
     if path.is_file():
-        description = _read(about)
-        for notice in description.get("notices", ()):
-            warn(notice)
-        return Kept(path, True, description.get("cpu_seconds"), description.get("cut_off", 0))
+        description = _read(path.with_suffix(".json"))
+        if description.get("checksum") == _checksum(path):
+            for notice in description["notices"]:
+                warn(notice)
+            return Kept(path, True, description["cpu_seconds"], description["cut_off"])
+        warn(f"{path}: the kept candidate lists are damaged; they are generated again")
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    if progress_path(path).exists():
+        try:
+            return _generate(generator, sources, path, progress=progress, warn=warn, resume=True)
+        except InputError as exc:
+            warn(f"an interrupted run cannot be continued, so its candidate lists are generated again: {exc}")
+    return _generate(generator, sources, path, progress=progress, warn=warn, resume=False)
+
+
+def _generate(
+    generator: Generator,
+    sources: Sequence[str],
+    path: Path,
+    *,
+    progress: bool,
+    warn: Callable[[str], None],
+    resume: bool,
+) -> Kept:
+    from tqdm import tqdm
+
+    described, about = generator.described(), path.with_suffix(".json")
     began, notices = time.process_time(), list[str]()
-    with Sink(path, [], described, resume=True, force=False) as sink:
+    with Sink(path, [], described, resume=resume, force=not resume) as sink:
         sink.begin(b"")
         resumed = sink.done > 0
         bar = tqdm(total=len(sources), initial=sink.done, unit=" lists", desc="candidates", disable=not progress)
@@ -78,7 +99,12 @@ def keep_lists(
         seconds = None if resumed else time.process_time() - began
 
         def describe(failed: int) -> None:
-            run = {"cpu_seconds": seconds, "cut_off": generator.cut_off, "notices": notices[:MOST_NOTICES]}
+            run = {
+                "cpu_seconds": seconds,
+                "cut_off": generator.cut_off,
+                "notices": notices[:MOST_NOTICES],
+                "checksum": _checksum(partial_path(path)),
+            }
             with atomic_output(about, force=True) as stream:
                 stream.write(json.dumps({**described, **run}).encode() + b"\n")
 
@@ -94,10 +120,16 @@ def _digest(described: dict[str, Any], sources: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+
+
 def _read(about: Path) -> dict[str, Any]:
     """The description beside the lists; empty if that file is gone or damaged."""
     try:
-        description: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
+        description = json.loads(about.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return description
+    whole = isinstance(description, dict) and {"notices", "cpu_seconds", "cut_off", "checksum"} <= description.keys()
+    return description if whole else {}

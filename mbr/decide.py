@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from candidates.common.errors import InputError, UsageError
 from candidates.lists import CandidateList
-from mbr.matrix import UtilityMatrix
+from mbr.matrix import UtilityMatrix, row_blocks
 from mbr.weights import SELF_RULES, WEIGHTS, SelfRule, Weights
 
 Floats = NDArray[np.float64]
@@ -196,9 +196,13 @@ def expected_utility(
     values: NDArray[np.floating], weights: Floats, copies: Floats, self_rule: SelfRule = "exclude"
 ) -> Floats:
     """E_i [N] from values [N, N], weights [N] and the number of listed copies [N] behind each weight."""
-    shares = np.tile(weights, (len(weights), 1))  # [hypotheses, pseudo-references]
-    np.fill_diagonal(shares, own_weights(weights, copies, self_rule))
-    return np.asarray((values * shares).sum(axis=1) / shares.sum(axis=1))
+    own = own_weights(weights, copies, self_rule)
+    expected = np.empty(len(weights))
+    for rows in row_blocks(len(weights), len(weights)):
+        shares = np.tile(weights, (rows.stop - rows.start, 1))  # [hypotheses, pseudo-references]
+        np.fill_diagonal(shares[:, rows], own[rows])
+        expected[rows] = (values[rows] * shares).sum(axis=1) / shares.sum(axis=1)
+    return expected
 
 
 def rank(scores: Floats) -> tuple[int, ...]:

@@ -24,6 +24,17 @@ from candidates.common.text import atomic_output
 
 Relation = Literal["none", "symmetric", "antisymmetric"]
 ARRAYS = ("values", "scored", "about")
+# Cells of a matrix that are computed at once: a temporary array takes 32 MB at most. 2,000 candidates are one block.
+BLOCK_CELLS = 4_000_000
+
+
+def row_blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Consecutive rows of a matrix, as many at once as memory should be used for.
+
+    A signal, such as that of Ctrl-C, is handled between two blocks at the latest.
+    """
+    height = max(BLOCK_CELLS // max(columns, 1), 1)
+    return (slice(first, min(first + height, rows)) for first in range(0, rows, height))
 
 
 @dataclass(frozen=True)

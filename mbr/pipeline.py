@@ -13,6 +13,7 @@ the same numbers.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.closing import Closing
-from candidates.common.errors import InputError, MbrError, ModelError, UsageError
+from candidates.common.errors import InputError, MbrError, ModelError, ResourceError, UsageError
 from candidates.common.version import __version__
 from candidates.formats import BadRecord, Record
 from candidates.lists import CandidateList
@@ -43,6 +44,8 @@ Floats = NDArray[np.float64]
 
 # A window closes when its lists want as many passes per round as the utility takes at once, or when it holds this many.
 WINDOW_LISTS = 256
+# Utilities from the utility and for the strategy, the scores on their way, and three marks per pair.
+BYTES_PER_PAIR = 3 * 4 + 3
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,8 @@ class Decoder(Closing):
                 results[place] = self.failed(record, InputError(f"segment {record.id!r}: {reason}"))
             elif len(record) == 1:
                 results[place] = self._single(record)
+            elif (needed := self._matrix_bytes(record)) > (there := memory_bytes()):
+                results[place] = self.failed(record, _too_large(record, needed, there))
             else:
                 lists[place] = record
         kept, hints = self._keep_best(lists, results)
@@ -267,6 +272,10 @@ class Decoder(Closing):
     def kept(self, item: CandidateList) -> int:
         """How many candidates are left of a list to compare."""
         return len(item) if self.prefilter is None else min(len(item), self.prefilter.keep)
+
+    def _matrix_bytes(self, item: CandidateList) -> int:
+        """Memory that comparing the candidates of a list takes: there is a score of every pair, or room for it."""
+        return BYTES_PER_PAIR * self.kept(item) ** 2 if self.strategy.asks == "pairs" else 0
 
     def _keep_best(
         self, lists: Mapping[int, CandidateList], results: dict[int, Decision | ListConversation]
@@ -349,6 +358,19 @@ class Decoder(Closing):
             return None
         name, relation = self.utility.name, self.utility.relation
         return UtilityMatrix(outcome.values, outcome.scored, name, relation, passes, id, texts)
+
+
+def memory_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _too_large(item: CandidateList, needed: int, there: int) -> ResourceError:
+    return ResourceError(
+        f"segment {item.id!r}: the pairs of {len(item):,} candidates take about {needed / 2**30:,.1f} GiB, and this "
+        f"machine has {there / 2**30:,.1f}; read fewer candidates (--nbest), keep the best of a first stage "
+        "(--prefilter), or compare each with the mean of all (--strategy aggregate)"
+    )
 
 
 def _checked_term(name: str, values: Floats | MbrError, item: CandidateList) -> Floats | MbrError:

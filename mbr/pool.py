@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from candidates.common.errors import MbrError, ModelError, UsageError
 from candidates.lists import CandidateList
 from mbr.cache.scores import Memory
-from mbr.strategies import Ask, AskEach, Conversation, Enough, Outcome
+from mbr.strategies import Ask, AskAll, AskEach, Conversation, Enough, Outcome
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility
 
 Scores = NDArray[np.float32]
@@ -59,7 +59,11 @@ class OpenConversation:
     @property
     def waiting_pairs(self) -> NDArray[np.intp]:
         """The pairs of the present request that have no score yet, [pairs, 2]."""
-        return self.asked.pairs[sum(map(len, self._scored)) :]
+        return self.asked.pairs[self._received :]
+
+    @property
+    def _received(self) -> int:
+        return sum(map(len, self._scored))
 
     def triples(self, most: int | None = None) -> list[tuple[str, str, str]]:
         """The next pairs to score, as (source, hypothesis, pseudo-reference)."""
@@ -71,15 +75,14 @@ class OpenConversation:
 
         A score that is not a number ends the conversation with an error: it must never enter a decision.
         """
-        pairs = self.waiting_pairs[: len(scores)]
-        self.passes += len(pairs)
-        invalid = np.flatnonzero(~np.isfinite(scores))
-        if len(invalid):
-            self.error = self._not_finite(scores, pairs, invalid)
+        self.passes += len(scores)
+        finite = np.isfinite(scores)
+        if not finite.all():
+            self.error = self._not_finite(scores, self.waiting_pairs, np.flatnonzero(~finite))
             return
         self._scored.append(scores)
-        if not len(self.waiting_pairs):
-            answer = np.concatenate(self._scored)
+        if self._received == self.asked.count:
+            answer = self._scored[0] if len(self._scored) == 1 else np.concatenate(self._scored)
             self._scored = []
             self._answers += 1
             self._advance(lambda: self._conversation.send(answer))
@@ -266,6 +269,8 @@ def _block(conversation: OpenConversation, utility: MatrixUtility) -> Scores:
 
 def _cells(conversation: OpenConversation) -> Scores:
     assert conversation.matrix is not None
+    if isinstance(conversation.asked, AskAll):
+        return np.asarray(conversation.matrix[conversation.asked.wanted])
     return np.asarray(conversation.matrix[tuple(conversation.waiting_pairs.T)])
 
 
@@ -289,7 +294,7 @@ class TotalBudget:
     LEAST_PORTION = 64
 
     def __init__(self, total: int, conversations: Sequence[OpenConversation]) -> None:
-        least = sum(len(conversation.asked.pairs) for conversation in conversations)
+        least = sum(conversation.asked.count for conversation in conversations)
         if total < least:
             raise UsageError(
                 f"a budget of {total} passes in all is too small: the first requests of these {len(conversations)} "
@@ -304,8 +309,8 @@ class TotalBudget:
         chosen: list[OpenConversation] = []
         room = self._left
         for conversation in sorted(conversations, key=self._priority):
-            if len(conversation.asked.pairs) <= room:
-                room -= len(conversation.asked.pairs)
+            if conversation.asked.count <= room:
+                room -= conversation.asked.count
                 chosen.append(conversation)
             if self._left - room >= self._portion:
                 break

@@ -11,6 +11,7 @@ from typing import Any
 from candidates.backends.models import model_folder
 from candidates.backends.tokens import read_json
 from candidates.common.errors import MbrError, ModelError, ResourceError, UsageError
+from candidates.common.threads import check_threads
 
 SIDECAR = "mbr-generate.json"  # beside the weights: what CTranslate2's own files do not record
 COMPUTE_TYPES = ("default", "auto", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16",
@@ -59,7 +60,9 @@ def worker_count(device: str, threads: int | None) -> int:
     """
     if device == "cuda":
         return 1
-    return threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return check_threads(threads or 0) or (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
 
 
 def load_translator(folder: Path, device: tuple[str, int], compute_type: str, workers: int) -> Any:

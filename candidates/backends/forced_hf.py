@@ -15,6 +15,7 @@ from candidates.backends.tokens import (
     transformers_tokenizer,
 )
 from candidates.common.errors import ModelError, ResourceError
+from candidates.common.threads import check_threads
 
 
 class HfForcedScorer(ForcedScorer):
@@ -44,7 +45,7 @@ class HfForcedScorer(ForcedScorer):
         self._prefix: list[int] = self._inner.convert_tokens_to_ids(list(self._tokenizer.languages.target_tokens))
         self._device = torch_device(device)
         if threads is not None:
-            torch.set_num_threads(threads)
+            torch.set_num_threads(check_threads(threads))
         self._network = load_model(model, self._dtype, self._device)
         config = self._network.config
         vocabulary = getattr(config, "decoder_vocab_size", None) or config.vocab_size

@@ -17,6 +17,7 @@ from candidates.backends.models import check_reachable
 from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.backends.tokens import load_transformers_tokenizer, spelled_languages, transformers_tokenizer
 from candidates.common.errors import ModelError, ResourceError, UsageError
+from candidates.common.threads import check_threads
 from candidates.formats import Record
 from candidates.lists import Candidate, check_text
 from candidates.settings import DEFAULT_EPSILON, Settings
@@ -57,7 +58,7 @@ class HfGenerator(Generator):
         self._pieces = inner.convert_ids_to_tokens
         self._device = torch_device(device)
         if threads is not None:
-            torch.set_num_threads(threads)
+            torch.set_num_threads(check_threads(threads))
         self._model = load_model(model, compute_type, self._device)
         self._positions = model_positions(self._model.config)
 

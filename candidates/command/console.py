@@ -7,6 +7,7 @@ object per line. Texts being translated are never logged.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import logging
 import os
@@ -32,6 +33,13 @@ exit codes:
   0 done            1 some segments failed (--on-error skip or fallback)
   2 usage           3 input data      4 model        5 memory or disk
   6 environment     70 a bug here     130/143 interrupted/terminated     141 output pipe closed"""
+
+
+# What Python, torch, CTranslate2 and the dynamic linker write where the system gives them no memory.
+NO_MEMORY = (
+    *("can't start new thread", "can't allocate memory", "cannot allocate memory", "failed to map segment"),
+    *("bad_alloc", "out of memory", "thread constructor failed"),
+)
 
 
 class Console:
@@ -197,17 +205,28 @@ def run(command: str, main: Callable[[], int]) -> NoReturn:
     except Terminated:
         console.error("terminated")
         code = 128 + signal.SIGTERM
-    except MemoryError:
-        console.error(OUT_OF_MEMORY)
-        code = ResourceError.exit_code
     except OSError as exc:
         console.error(f"{exc.filename or 'input/output'}: {exc.strerror or exc}")
-        code = ResourceError.exit_code if exc.errno in FULL else InputError.exit_code
-    except Exception:
+        code = ResourceError.exit_code if exc.errno in (*FULL, errno.ENOMEM) else InputError.exit_code
+    except Exception as exc:
+        if _is_out_of_memory(exc):
+            console.error(OUT_OF_MEMORY)
+            sys.exit(ResourceError.exit_code)
         traceback.print_exc()
         console.error("this is a bug in mbr-decode; please report it with the lines above")
         code = 70
     sys.exit(code)
+
+
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether this error, or one that it came from, is that of too little memory for data, threads or libraries."""
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return True
+        if isinstance(error, (RuntimeError, ImportError)) and any(words in str(error).lower() for words in NO_MEMORY):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _terminate(signum: int, frame: object) -> NoReturn:

@@ -6,11 +6,14 @@ the right exit code instead of a traceback.
 
 from __future__ import annotations
 
+import resource
+import sys
 from functools import partial
 from importlib import import_module
 
 from candidates.command import owner
 from candidates.command.console import run
+from candidates.common.errors import ResourceError
 
 COMMANDS = {
     "mbr-decode": "mbr.cli.decode.command",
@@ -26,10 +29,29 @@ COMMANDS = {
 }
 
 
+# Libraries that cannot get less end the process from within: OpenBLAS and torch take half a gigabyte to be imported.
+LEAST_ADDRESS_SPACE = 2**30
+
+
+def check_address_space() -> None:
+    """Refuse a limit (`ulimit -v`) under which numpy and torch cannot be imported; --help needs neither.
+
+    Raises:
+        ResourceError: the limit is too low.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < LEAST_ADDRESS_SPACE and not {"-h", "--help", "--version"} & set(sys.argv[1:]):
+        raise ResourceError(
+            f"the memory of this process is limited to {limit / 2**20:.0f} MiB (ulimit -v); expected "
+            f"{LEAST_ADDRESS_SPACE / 2**20:.0f} MiB at least for the libraries alone; raise the limit"
+        )
+
+
 def start(command: str) -> None:
     def main() -> int:
         if command == "mbr-doctor":
             owner.only_look()
+        check_address_space()
         owner.check_owners()
         code: int = import_module(COMMANDS[command]).command()
         return code

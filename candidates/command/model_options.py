@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from candidates.command.numbers import check_numbers
+from candidates.common.threads import thread_option
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "model": {"help": "checkpoint: a folder, a .ckpt file, or a hub name"},
@@ -33,7 +34,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "N",
         "help": "padded tokens per batch (default: by device and model)",
     },
-    "threads": {"type": int, "metavar": "N", "help": "CPU threads (default: all)"},
+    "threads": {"type": thread_option, "metavar": "N", "help": "CPU threads (default: all)"},
 }
 
 CHECKPOINT = ("model", "revision", "encoder")  # which model

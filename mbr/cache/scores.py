@@ -20,10 +20,11 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,10 @@ Floats = NDArray[np.float32]
 SECONDS_BETWEEN_COMMITS = 10.0
 SCORES_AT_ONCE = 2**24  # held in memory; beyond it, scores of sources that are not requested are dropped
 MOST_TEXTS = 2**31  # of a source
+# Errors of reading bytes that are not what was stored; zlib and zip files have checksums.
+DAMAGED = (zlib.error, BadZipFile, ValueError, KeyError, TypeError, EOFError, OSError)
+
+Parsed = TypeVar("Parsed")
 
 
 class Memory(Protocol):
@@ -57,14 +62,19 @@ class ScoreStore(Store):
     kept = "scores"
     tables = ("CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",)
 
-    def get(self, key: bytes) -> bytes | None:
-        values: list[bytes] = []
+    def get(self, key: bytes, parse: Callable[[Any], Parsed]) -> Parsed | None:
+        """The entry, as `parse` reads it; None where there is none, or where it was damaged and is dropped now."""
+        values: list[object] = []
 
         def read(connection: sqlite3.Connection) -> None:
             values.extend(value for (value,) in connection.execute("SELECT value FROM scores WHERE key = ?", [key]))
 
         self._do(read)
-        return values[0] if values else None
+        try:
+            return parse(values[0]) if values else None
+        except DAMAGED as exc:
+            self.drop("scores", key, exc)
+            return None
 
     def put(self, entries: Mapping[bytes, bytes]) -> None:
         """Store these; they are committed when this returns."""
@@ -150,7 +160,8 @@ class Ledger:
 
     def _blocks(self, keys: Sequence[Sequence[str]], compute: Callable[[Sequence[int]], list[Floats]]) -> list[Floats]:
         digests = [key_of(self._identity, ("block", *key)) for key in keys]
-        blocks = {place: _unpack(raw) for place, key in enumerate(digests) if (raw := self._store.get(key)) is not None}
+        stored = {place: self._store.get(key, _read_block) for place, key in enumerate(digests)}
+        blocks = {place: block for place, block in stored.items() if block is not None}
         missing = [place for place in range(len(keys)) if place not in blocks]
         if missing:
             arrays, spent = self._timed(lambda: [np.asarray(array, np.float32) for array in compute(missing)])
@@ -195,7 +206,8 @@ class Ledger:
 
     def _table(self, source: str) -> _Table:
         if source not in self._tables:
-            self._tables[source] = _Table.unpack(self._store.get(key_of(self._identity, ("pairs", source))))
+            key = key_of(self._identity, ("pairs", source))
+            self._tables[source] = self._store.get(key, _Table.unpack) or _Table()
         return self._tables[source]
 
     def _drop_others(self, wanted: Collection[str]) -> None:
@@ -239,8 +251,11 @@ class _Table:
 
     def merged(self, raw: bytes | None) -> bytes:
         """These scores and the stored ones, as bytes."""
+        other = None
         if raw is not None:
-            other = _Table.unpack(raw)
+            with suppress(*DAMAGED):  # what is damaged is replaced
+                other = _Table.unpack(raw)
+        if other is not None:
             texts = list(other._places)
             place = np.array([self._place(text) for text in texts], np.int64)
             self.add(
@@ -252,12 +267,14 @@ class _Table:
         return _pack({"texts": texts_raw, "codes": self.codes, "values": self._values, "seconds": self._seconds})
 
     @classmethod
-    def unpack(cls, raw: bytes | None) -> _Table:
-        if raw is None:
-            return cls()
+    def unpack(cls, raw: bytes) -> _Table:
+        """Raises one of `DAMAGED` where the bytes are not those of a table."""
         arrays = _unpack(raw)
         table = cls(json.loads(arrays["texts"].tobytes()))
         table.codes, table._values, table._seconds = arrays["codes"], arrays["values"], arrays["seconds"]
+        if not len(table.codes) == len(table._values) == len(table._seconds):
+            raise ValueError("its arrays differ in length")
+        _check_finite(table._values, table._seconds)
         return table
 
     def _place(self, text: str) -> int:
@@ -286,6 +303,17 @@ def _pack(arrays: dict[str, Any]) -> bytes:
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return zlib.compress(stream.getvalue(), 1)
+
+
+def _read_block(raw: bytes) -> dict[str, NDArray[Any]]:
+    block = _unpack(raw)
+    _check_finite(block["values"], block["seconds"])
+    return block
+
+
+def _check_finite(*arrays: NDArray[Any]) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ValueError("it holds NaN or infinity")
 
 
 def _unpack(raw: bytes) -> dict[str, NDArray[Any]]:

@@ -1,7 +1,8 @@
 """An SQLite file of results that were computed once: judgements, scores.
 
 Several processes may use it at once; what was committed survives a kill. A cache never stops a run: a broken file is
-moved aside, one that cannot be written is only read, and a warning is given once.
+moved aside, one that cannot be written is only read, an entry whose bytes are damaged is deleted and computed again,
+and a warning is given once.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
@@ -16,6 +18,7 @@ from typing import ClassVar
 from candidates.common.closing import Closing
 
 WAIT_SECONDS = 60  # for another process's commit
+CHECKSUM = 4  # bytes
 BROKEN = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 
 Warn = Callable[[str], None]
@@ -33,9 +36,13 @@ class Store(Closing):
         self._connection: sqlite3.Connection | None = None
         self._file = 0
         self._writes = True
+        self._damaged = 0
         self._open()
 
     def close(self) -> None:
+        if self._damaged > 1:
+            self._warn(f"{self.path}: {self._damaged} damaged entries in all were computed again")
+        self._damaged = 0
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -46,6 +53,7 @@ class Store(Closing):
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS)
+                connection.text_factory = bytes  # all values are bytes; what damage made a text need not be UTF-8
                 try:
                     self._file = self.path.stat().st_ino
                     with connection:
@@ -80,6 +88,21 @@ class Store(Closing):
             if not writes:
                 Store.close(self)
 
+    def drop(self, table: str, key: bytes, reason: object) -> None:
+        """Delete a damaged entry, so that it is computed again; the first one is named in a warning."""
+        self._damaged += 1
+        if self._damaged == 1:
+            self._warn(
+                f"{self.path}: entry {key.hex()} of the {self.kept} is damaged ({reason}); it is dropped and computed "
+                "again, as any other damaged one is"
+            )
+
+        def delete(connection: sqlite3.Connection) -> None:
+            with connection:
+                connection.execute(f"DELETE FROM {table} WHERE key = ?", [key])
+
+        self._do(delete, writes=True)
+
     def _move_aside(self, reason: Exception) -> None:
         try:
             if self.path.stat().st_ino != self._file:  # another process has put a new one there
@@ -101,6 +124,22 @@ def key_of(identity: str, texts: Iterable[str]) -> bytes:
         raw = text.encode("utf-8", "surrogatepass")
         digest.update(len(raw).to_bytes(8, "little") + raw)
     return digest.digest()
+
+
+def sealed(key: bytes, value: bytes) -> bytes:
+    """A value with a checksum of it and its key, for values whose damage would not show."""
+    return value + zlib.crc32(value, zlib.crc32(key)).to_bytes(CHECKSUM, "little")
+
+
+def unsealed(key: bytes, value: object) -> bytes:
+    """The value that was sealed.
+
+    Raises:
+        ValueError: it is not what was stored.
+    """
+    if not isinstance(value, bytes) or sealed(key, value[:-CHECKSUM]) != value:
+        raise ValueError("its checksum is wrong")
+    return value[:-CHECKSUM]
 
 
 def _is_broken(error: Exception) -> bool:

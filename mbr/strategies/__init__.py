@@ -20,7 +20,7 @@ from candidates.common.errors import EnvironmentProblem, UsageError
 from candidates.common.plugins import LazyTable, option_names
 
 if TYPE_CHECKING:
-    from mbr.strategies.base import Ask, AskEach, Conversation, Enough, Outcome, PairScores, Segment, Strategy
+    from mbr.strategies.base import Ask, AskAll, AskEach, Conversation, Enough, Outcome, PairScores, Segment, Strategy
 
 STRATEGIES = LazyTable(
     "strategy",
@@ -41,6 +41,7 @@ STRATEGIES = LazyTable(
 __all__ = [
     "STRATEGIES",
     "Ask",
+    "AskAll",
     "AskEach",
     "Conversation",
     "Enough",

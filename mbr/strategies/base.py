@@ -107,6 +107,29 @@ class Ask:
     pairs: Pairs
     regret: float = np.inf
 
+    @property
+    def count(self) -> int:
+        """The number of pairs."""
+        return len(self.pairs)
+
+
+class AskAll(Ask):
+    """The pairs that `wanted` [N, N] marks, row by row: in one byte per pair, where a list of them takes sixteen."""
+
+    wanted: NDArray[np.bool_]
+
+    def __init__(self, wanted: NDArray[np.bool_]) -> None:
+        object.__setattr__(self, "wanted", wanted)
+        object.__setattr__(self, "regret", np.inf)
+
+    @property
+    def pairs(self) -> Pairs:
+        return np.argwhere(self.wanted)
+
+    @property
+    def count(self) -> int:
+        return int(np.count_nonzero(self.wanted))
+
 
 @dataclass(frozen=True)
 class AskEach(Ask):

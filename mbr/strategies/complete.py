@@ -12,31 +12,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbr.decide import Certainty
+from mbr.matrix import row_blocks
 from mbr.strategies.base import Floats, Outcome, Segment
 
 
 def with_diagnostics(outcome: Outcome, segment: Segment) -> Outcome:
     """An outcome that has all scores, with its rho, and its tau where both orders were scored. Work: O(N^2)."""
     size = segment.size
-    off_diagonal = ~np.eye(size, dtype=np.bool_)
-    values = outcome.values.astype(np.float64)
+    pairs = size * (size - 1)
+    blocks = list(row_blocks(size, size))
+
+    def values(rows: slice) -> Floats:
+        """The antisymmetric part of some rows, or the rows with a diagonal of 0 [rows, N]."""
+        part = outcome.values[rows].astype(np.float64)
+        if segment.antisymmetric:
+            return np.asarray((part - outcome.values[:, rows].T) / 2)
+        np.fill_diagonal(part[:, rows], 0)
+        return part
+
     if segment.antisymmetric:
-        values = (values - values.T) / 2
-        qualities = values.mean(axis=1)
-        additive = qualities[:, None] - qualities
+        qualities = np.concatenate([values(rows).mean(axis=1) for rows in blocks])
+        references = -qualities
     elif size < 3:
         return outcome
     else:
-        values = np.where(off_diagonal, values, 0)
-        qualities, references = (_round_robin(table) for table in (values, values.T))
-        additive = qualities[:, None] + references + values.sum() / (size * (size - 1))
-    differences = float(((qualities[:, None] - qualities)[off_diagonal] ** 2).mean())
+        by_row = np.concatenate([values(rows).sum(axis=1) for rows in blocks])
+        by_column = np.sum([values(rows).sum(axis=0) for rows in blocks], axis=0)
+        qualities = _round_robin(by_row, by_column)
+        references = _round_robin(by_column, by_row) + by_row.sum() / pairs
+    differences = residuals = 0.0
+    for rows in blocks:
+        off_diagonal = np.ones((rows.stop - rows.start, size), np.bool_)
+        np.fill_diagonal(off_diagonal[:, rows], False)
+        own = qualities[rows, None]
+        differences += float(((own - qualities)[off_diagonal] ** 2).sum())
+        residuals += float(((values(rows) - (own + references))[off_diagonal] ** 2).sum())
     if differences == 0:
         return outcome
-    rho = float(np.sqrt(((values - additive)[off_diagonal] ** 2).mean() / differences))
     bias = order_bias(outcome.values, outcome.scored) if segment.antisymmetric else None
-    tau = None if bias is None else float(np.sqrt((bias**2).mean() / differences))
-    return replace(outcome, certainty=Certainty(rho=rho, tau=tau))
+    tau = None if bias is None else float(np.sqrt((bias**2).mean() / (differences / pairs)))
+    return replace(outcome, certainty=Certainty(rho=float(np.sqrt(residuals / differences)), tau=tau))
 
 
 def order_bias(values: NDArray[np.floating], scored: NDArray[np.bool_]) -> Floats | None:
@@ -45,9 +60,8 @@ def order_bias(values: NDArray[np.floating], scored: NDArray[np.bool_]) -> Float
     return (values[first, second].astype(np.float64) + values[second, first]) / 2 if len(first) else None
 
 
-def _round_robin(values: Floats) -> Floats:
-    """Row effects of a matrix without its diagonal (which is 0 here), by least squares, centred."""
-    size = len(values)
-    rows, columns = values.sum(axis=1), values.sum(axis=0)
-    effects = (size - 1) * rows + columns
+def _round_robin(by_row: Floats, by_column: Floats) -> Floats:
+    """Row effects of a matrix without its diagonal, from its sums, by least squares, centred."""
+    size = len(by_row)
+    effects = (size - 1) * by_row + by_column
     return np.asarray((effects - effects.mean()) / (size * (size - 2)))

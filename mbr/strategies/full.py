@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from mbr.matrix import Relation
-from mbr.strategies.base import Ask, Conversation, Outcome, Pairs, PairScores, Segment, Strategy
+from mbr.strategies.base import AskAll, Conversation, Outcome, Segment, Strategy
 from mbr.strategies.complete import with_diagnostics
 
 
@@ -29,10 +29,11 @@ def both() -> Strategy:
 
 
 def full_conversation(segment: Segment) -> Conversation:
-    scores = PairScores(segment)
-    pairs = _all_pairs(segment)
-    scores.write(pairs, (yield Ask(pairs)))
-    return with_diagnostics(Outcome(scores.values, scores.scored), segment)
+    wanted = np.ones((segment.size, segment.size), np.bool_)
+    np.fill_diagonal(wanted, segment.diagonal)
+    values = np.zeros(wanted.shape, np.float32)
+    values[wanted] = yield AskAll(wanted)
+    return with_diagnostics(Outcome(values, wanted), segment)
 
 
 def both_conversation(segment: Segment) -> Conversation:
@@ -43,10 +44,3 @@ def both_conversation(segment: Segment) -> Conversation:
 
 def full_passes(size: int, diagonal: int, relation: Relation) -> int:
     return size * (size - 1) + diagonal
-
-
-def _all_pairs(segment: Segment) -> Pairs:
-    """Every ordered pair of two candidates, and the diagonal where it matters."""
-    wanted = np.ones((segment.size, segment.size), np.bool_)
-    np.fill_diagonal(wanted, segment.diagonal)
-    return np.argwhere(wanted)

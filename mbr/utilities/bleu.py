@@ -16,8 +16,9 @@ from mbr.utilities.base import MatrixUtility
 from mbr.utilities.means import LeftOutMean
 from mbr.utilities.ngrams import (
     Ints,
+    PairMatches,
     Statistics,
-    match_statistics,
+    all_pairs,
     mean_statistics,
     stacked,
     tokenised,
@@ -53,9 +54,9 @@ class Bleu(MatrixUtility):
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         sequences = self._sequences(stacked(hypotheses, references))
         lengths = _lengths(sequences)
-        hypothesis_lengths, reference_lengths = lengths[: len(hypotheses), None], lengths[None, -len(references) :]
-        statistics = match_statistics(sequences, len(hypotheses), ORDER)
-        return bleu_score(statistics, hypothesis_lengths, reference_lengths)
+        ours, theirs = lengths[: len(hypotheses), None], lengths[None, -len(references) :]
+        matches = PairMatches(sequences, len(hypotheses), ORDER)
+        return all_pairs([matches], lambda orders, rows, columns: bleu_score(orders, ours[rows], theirs[:, columns]))
 
     def aggregate(
         self,

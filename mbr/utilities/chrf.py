@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbr.utilities.base import MatrixUtility
-from mbr.utilities.ngrams import Ints, Statistics, character_ids, match_statistics, mean_statistics, stacked, word_ids
+from mbr.utilities.ngrams import (
+    Ints,
+    PairMatches,
+    Statistics,
+    all_pairs,
+    character_ids,
+    mean_statistics,
+    stacked,
+    word_ids,
+)
 
 ORDER = 6
 WORD_ORDER = 2
@@ -33,8 +42,9 @@ class ChrF(MatrixUtility):
     word_order: ClassVar[int] = 0
 
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
-        kinds = self._sequences(stacked(hypotheses, references))
-        return f_score(chain(*(match_statistics(ids, len(hypotheses), order) for ids, order in kinds)))
+        sequences = self._sequences(stacked(hypotheses, references))
+        kinds = [PairMatches(ids, len(hypotheses), order) for ids, order in sequences]
+        return all_pairs(kinds, lambda orders, rows, columns: f_score(orders))
 
     def aggregate(
         self,

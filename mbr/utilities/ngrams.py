@@ -2,7 +2,8 @@
 
 The clipped match count of two texts, sum over n-grams of min(count_a, count_b), is an inner product: write each
 n-gram's k-th occurrence as a feature of its own, 1 if the text has it; then min(a, b) counts the features both have.
-So all pairs are one matrix product per n-gram order, exact in float32 up to 2**24 matches.
+So all pairs are one matrix product per n-gram order, exact in float32 up to 2**24 matches. It is computed in square
+tiles: all that is held of a large list is its n-grams and the result.
 Complexity: O(T log T) for T tokens in all texts, then N * M * F multiplications for F distinct features.
 
 Against the mean counts of all texts, only the n-grams a text has itself can match: O(T log T) for all texts together,
@@ -11,13 +12,16 @@ in memory of the size of one order's n-grams (Vamvas & Sennrich 2024).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mbr import matrix
+from mbr.matrix import row_blocks
 from mbr.utilities.means import LeftOutMean
 
 Ints = NDArray[np.int64]
@@ -57,18 +61,59 @@ class Statistics(NamedTuple):
     in_hypothesis: Floats
     in_reference: Floats
 
+    def swapped(self) -> Statistics:
+        """With hypotheses as references, and the other way round."""
+        return Statistics(self.matches.T, self.in_reference.T, self.in_hypothesis.T)
 
-def match_statistics(sequences: Sequence[Ints], hypotheses: int, orders: int) -> Iterator[Statistics]:
-    """For each order 1..orders, the statistics of all pairs [hypotheses, references].
+
+class PairMatches:
+    """The n-grams of each order 1..orders, ready to be matched between hypotheses and references.
 
     `sequences` holds the hypotheses first, then the references; with as many sequences as hypotheses, the
     hypotheses are their own references.
     """
-    lengths = _lengths(sequences)
-    first = hypotheses if len(sequences) > hypotheses else 0
-    for order, entries in enumerate(_orders(sequences, orders), 1):
-        counts = np.maximum(lengths - order + 1, 0)
-        yield Statistics(_matches(entries, len(sequences), hypotheses), counts[:hypotheses, None], counts[None, first:])
+
+    def __init__(self, sequences: Sequence[Ints], hypotheses: int, orders: int) -> None:
+        self.first = hypotheses if len(sequences) > hypotheses else 0  # reference
+        self.shape = hypotheses, len(sequences) - self.first
+        self._lengths = _lengths(sequences)
+        self._features = [_features(entries) for entries in _orders(sequences, orders)]
+
+    def statistics(self, rows: slice, columns: slice) -> Iterator[Statistics]:
+        """For each order, the statistics of some hypotheses and some references [rows, columns]."""
+        references = slice(self.first + columns.start, self.first + columns.stop)
+        for order, features in enumerate(self._features, 1):
+            counts = np.maximum(self._lengths - order + 1, 0)
+            matches = _matches(features, len(self._lengths), rows, references)
+            yield Statistics(matches, counts[rows, None], counts[None, references])
+
+
+Score = Callable[[Iterable[Statistics], slice, slice], NDArray[np.float32]]
+
+
+def all_pairs(kinds: Sequence[PairMatches], score: Score) -> NDArray[np.float32]:
+    """Scores [hypotheses, references], tile by tile.
+
+    `score` computes those of a tile from its statistics of all orders, its rows and its columns. Where hypotheses are
+    their own references, a tile's matches serve for the tile across the diagonal too.
+    """
+    hypotheses, references = kinds[0].shape
+    same = kinds[0].first == 0
+    result = np.empty(kinds[0].shape, np.float32)
+    for rows in _tiles(hypotheses):
+        for columns in _tiles(references):
+            if same and columns.start < rows.start:
+                continue
+            orders: Iterable[Statistics] = chain(*(kind.statistics(rows, columns) for kind in kinds))
+            if same and columns != rows:
+                orders = list(orders)
+                result[columns, rows] = score([counts.swapped() for counts in orders], columns, rows)
+            result[rows, columns] = score(orders, rows, columns)
+    return result
+
+
+def _tiles(count: int) -> list[slice]:
+    return list(row_blocks(count, math.isqrt(matrix.BLOCK_CELLS)))
 
 
 def mean_statistics(
@@ -143,32 +188,34 @@ def _counted(occurrences: Ints, text_bits: int) -> _Entries:
     )
 
 
-def _matches(entries: _Entries, texts: int, hypotheses: int) -> NDArray[np.float32]:
-    """Features shared by each hypothesis and reference [hypotheses, references]."""
-    first = hypotheses if texts > hypotheses else 0
-    result = np.zeros((hypotheses, texts - first), np.float32)
-    text, feature = _features(entries)
-    total = int(feature.max(initial=-1)) + 1
+class _Features(NamedTuple):
+    """Text and number of each feature a text has, by number: the k-th occurrence of an n-gram is one of its own."""
+
+    text: Ints
+    number: Ints
+
+
+def _matches(features: _Features, texts: int, rows: slice, columns: slice) -> NDArray[np.float32]:
+    """Features shared by some of the texts and others of them [rows, columns]."""
+    result = np.zeros((rows.stop - rows.start, columns.stop - columns.start), np.float32)
+    total = int(features.number[-1]) + 1 if len(features.number) else 0
     width = max(BLOCK_CELLS // max(texts, 1), 1)
     for left in range(0, total, width):
-        if total > width:
-            inside = (feature >= left) & (feature < left + width)
-            place = text[inside], feature[inside] - left
-        else:
-            place = text, feature
+        inside = slice(*np.searchsorted(features.number, (left, left + width)))
         block = np.zeros((texts, min(width, total - left)), np.float32)
-        block[place] = 1
-        result += block[:hypotheses] @ block[first:].T
+        block[features.text[inside], features.number[inside] - left] = 1
+        result += block[rows] @ block[columns].T
     return result
 
 
-def _features(entries: _Entries) -> tuple[Ints, Ints]:
-    """Text and number of each feature a text has: the k-th occurrence of an n-gram is one of its own."""
+def _features(entries: _Entries) -> _Features:
     text, gram, times = entries
     if len(times) == 0 or times.max() == 1:
-        return text, gram
+        return _Features(text, gram)
     first = np.flatnonzero(np.diff(gram, prepend=-1))
     room = np.maximum.reduceat(times, first)  # features of each n-gram
     feature = np.repeat((np.cumsum(room) - room)[gram], times)
     repeat = np.arange(len(feature)) - np.repeat(np.cumsum(times) - times, times)
-    return np.repeat(text, times), feature + repeat
+    number = feature + repeat
+    order = np.argsort(number, kind="stable")
+    return _Features(np.repeat(text, times)[order], number[order])

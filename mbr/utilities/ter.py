@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mbr.matrix import row_blocks
 from mbr.utilities.base import MatrixUtility
 from mbr.utilities.edits import (
     Alignment,
@@ -35,7 +36,7 @@ from mbr.utilities.edits import (
     path_inside_beam,
     positions,
 )
-from mbr.utilities.ngrams import match_statistics, stacked, word_ids
+from mbr.utilities.ngrams import PairMatches, stacked, word_ids
 from mbr.utilities.shifts import find_shifts
 
 # Cells of edit-distance tables that are filled at once; each takes some bytes.
@@ -53,18 +54,21 @@ class Ter(MatrixUtility):
     def matrix(self, source: str, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float32]:
         sequences = word_ids([text.lower().split() for text in stacked(hypotheses, references)])
         ours, theirs = sequences[: len(hypotheses)], sequences[-len(references) :]
-        edits = edit_counts(ours, theirs)
         columns = np.array([len(words) for words in theirs])
-        # Against an empty reference, any word is an error rate of 1.
-        rate = np.where(columns > 0, edits / np.maximum(columns, 1), edits > 0)
-        return np.asarray(0 - 100 * rate, np.float32)
+        result = np.empty((len(ours), len(theirs)), np.float32)
+        for rows in row_blocks(*result.shape):
+            edits = edit_counts(ours[rows], theirs)
+            # Against an empty reference, any word is an error rate of 1.
+            result[rows] = 0 - 100 * np.where(columns > 0, edits / np.maximum(columns, 1), edits > 0)
+        return result
 
 
 def edit_counts(hypotheses: Sequence[Ints], references: Sequence[Ints]) -> Ints:
     """Edits, shifts among them [hypotheses, references], between sequences of word numbers."""
     rows = np.array([len(words) for words in hypotheses], np.int64)
     columns = np.array([len(words) for words in references], np.int64)
-    (bags,) = match_statistics([*hypotheses, *references], len(hypotheses), 1)
+    every = slice(0, len(hypotheses)), slice(0, len(references))
+    (bags,) = PairMatches([*hypotheses, *references], len(hypotheses), 1).statistics(*every)
     bound = np.maximum(rows[:, None], columns) - bags.matches.astype(np.int64)
     order = np.argsort(-rows, kind="stable")
     ours, theirs = _filled([hypotheses[i] for i in order], -1), _filled(references, -2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -257,8 +258,8 @@ def _sources(options: argparse.Namespace) -> Sources:
 
     where = {name: getattr(options, name) for name in ("lp", "human", "score") if getattr(options, name) is not None}
     span = tuple(options.score_range) if options.score_range else None
-    if span is not None and not span[0] < span[1]:
-        raise UsageError(f"--score-range {span[0]} {span[1]}: the worst score comes first and is lower")
+    if span is not None and not (span[0] < span[1] and math.isfinite(span[1] - span[0])):
+        raise UsageError(f"--score-range {span[0]} {span[1]}: expected two numbers, the worst score first and lower")
     return Sources(
         tuple(options.data),
         tuple(options.dev_data or ()),

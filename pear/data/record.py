@@ -13,6 +13,8 @@ from typing import Any
 from candidates.common.errors import InputError
 from candidates.lists import check_text
 
+LARGEST = 1e6  # of a score; the squares of differences in a loss stay far from float32's limit
+
 Words = tuple[tuple[float, ...], ...]
 
 
@@ -54,7 +56,7 @@ def judgment(where: str, source: object, translation: object, score: object, **r
 
 
 def finite(value: object, where: str, name: str) -> float:
-    """A number from a table's cell or a JSON value; NaN and infinity are no scores."""
+    """A number from a table's cell or a JSON value, from -1e6 to 1e6; NaN and infinity are no scores."""
     try:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise TypeError
@@ -65,6 +67,11 @@ def finite(value: object, where: str, name: str) -> float:
         ) from exc
     if not math.isfinite(number):
         raise InputError(f"{where}: {name} {value!r:.40} is not finite; expected a number; remove the row or repair it")
+    if abs(number) > LARGEST:
+        raise InputError(
+            f"{where}: {name} {value!r:.40} is too large to learn from; expected a number from {-LARGEST:.0f} to "
+            f"{LARGEST:.0f}; repair the row, or rescale the column"
+        )
     return number + 0.0  # -0.0, which WMT files contain, becomes 0.0
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from candidates.common.errors import EnvironmentProblem, ResourceError, UsageError
+from candidates.common.threads import check_threads
 
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -95,5 +96,6 @@ def limit_threads(threads: int) -> None:
     """
     if threads < 0:
         raise UsageError(f"threads {threads} is negative; expected a number of CPU threads, or 0 for all")
+    check_threads(threads)
     if threads and torch.get_num_threads() != threads:
         torch.set_num_threads(threads)

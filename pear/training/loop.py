@@ -10,7 +10,7 @@ of one process is continued to the bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ def train(
     device: str = "cpu",
     parallel: Parallel | None = None,
     progress: bool = False,
+    say: Callable[[str], None] = lambda message: None,
 ) -> Checkpoint:
     """Train in the folder `work` (checkpoint, best weights, log), or continue the run it holds.
 
@@ -53,6 +54,7 @@ def train(
         groups: judged translations to learn from.
         dev: judged translations to measure with; without any the last weights are the best.
         parallel: the processes that share the work; comes with its own device.
+        say: receives messages for the user.
 
     Returns:
         The model with the best weights by `recipe.select`, on the CPU.
@@ -65,7 +67,7 @@ def train(
     check_examples(recipe, groups)
     check_scores(recipe.kind, dev)
     run = TrainingRun(recipe, start, groups, dev, work, parallel or Alone(device))
-    run.resume()
+    run.resume(say)
     with _bar(run, progress and run.parallel.leads) as bar:
         for step in run.remaining():
             run.learn(step)
@@ -202,7 +204,7 @@ class TrainingRun:
             )
         self.parallel.wait()
 
-    def resume(self) -> None:
+    def resume(self, say: Callable[[str], None]) -> None:
         """Continue from the folder's checkpoint, if it has one and it is of this run."""
         self.parallel.wait()
         content = self.folder.read_checkpoint()
@@ -218,7 +220,7 @@ class TrainingRun:
                 f"{self.folder.checkpoint} is not the same for all processes; give a folder that all machines share"
             )
         if self.parallel.leads:
-            self.folder.cut_log(self.place.step)
+            self.folder.cut_log(self.place.step, say)
 
     def _load(self, content: dict[str, Any]) -> None:
         try:

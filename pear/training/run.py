@@ -27,7 +27,7 @@ from pear.training.parallel import Alone, Parallel
 from pear.training.recipe import Recipe
 from pear.training.report import card, draw_losses
 from pear.training.start import begin
-from pear.training.work_folder import LOG
+from pear.training.work_folder import WorkFolder
 
 WORK_SUFFIX = ".training"
 # Options that only some formats have.
@@ -125,6 +125,7 @@ def run(
             device=device,
             parallel=parallel,
             progress=progress,
+            say=say,
         )
     if leads:
         _publish(job, checkpoint, stages, dev_groups)
@@ -173,7 +174,7 @@ def _publish(
     scratch = job.work / "finished"
     if scratch.exists():
         shutil.rmtree(scratch)
-    logs = {name: _read_log(job.work / name / LOG) for name, _, _ in stages}
+    logs = {name: WorkFolder(job.work / name).read_log() for name, _, _ in stages}
     numbers = {}
     for name, recipe, groups in stages:
         pairs = sample_pairs(
@@ -200,7 +201,3 @@ def _publish(
         if job.output.exists():
             job.output.rmdir()  # empty, as was checked
         scratch.rename(job.output)
-
-
-def _read_log(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

@@ -49,7 +49,7 @@ def decode_into_sink(
         log = None
         if output and decoder.recipe.budget_total is not None:
             path = beside(output, ".scores")
-            log = ScoreLog(path, json.dumps(settings), resume=options.resume, force=options.force)
+            log = ScoreLog(path, json.dumps(settings), resume=options.resume, force=options.force, warn=console.warn)
             decoder = replace(decoder, memory=stack.enter_context(log))
         bar = stack.enter_context(tqdm(unit=" segments", disable=typed or not console.shows_progress, leave=False))
         sink.begin(header(options.format), *(b"" for _ in files.publishers))

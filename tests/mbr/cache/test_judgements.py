@@ -250,3 +250,52 @@ def test_texts_are_not_in_the_file(tmp_path: Path, counting: type[Count]) -> Non
     with Cache(tmp_path / "c.sqlite") as cache:
         judged_rows(JudgeSpec("count").open(references=0), [("a secret source", "a secret output")], cache)
     assert b"secret" not in (tmp_path / "c.sqlite").read_bytes()
+
+
+DAMAGES = {
+    "a wrong byte": "UPDATE sealed_{0} SET value = x'ff' || substr(value, 2)",
+    "nothing": "UPDATE sealed_{0} SET value = x''",
+    "another type": "UPDATE sealed_{0} SET value = 7",
+    "text": "UPDATE sealed_{0} SET value = 'text'",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_judgements_are_named_and_judged_again(tmp_path: Path, counting: type[Count], damage: str) -> None:
+    path, warnings = tmp_path / "c.sqlite", list[str]()
+    judge = JudgeSpec("count").open(references=0)
+    with Cache(path) as cache:
+        wanted = judged_rows(judge, ROWS, cache)
+        cache.keep_identity(b"key", "judge")
+    counting.events.clear()
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(
+            DAMAGES[damage].format("judgements") + " WHERE key IN (SELECT key FROM sealed_judgements LIMIT 2)"
+        )
+        connection.execute(DAMAGES[damage].format("identities"))
+    connection.close()
+    for _ in range(2):
+        with Cache(path, warn=warnings.append) as cache:
+            assert (judged_rows(judge, ROWS, cache).statistics == wanted.statistics).all()
+            assert cache.identity(b"key") is None
+    assert counting.rows_scored == len(ROWS) + 2
+    assert len(warnings) == 2
+    assert "of the judgements is damaged (its checksum is wrong); it is dropped and computed again" in warnings[0]
+    assert warnings[1] == f"{path}: 3 damaged entries in all were computed again"
+
+
+def test_nan_is_neither_kept_nor_taken_for_a_judgement(tmp_path: Path) -> None:
+    path, warnings, key = tmp_path / "c.sqlite", list[str](), b"key"
+    with Cache(path) as cache:
+        cache.put([(key, np.array([np.nan, 1.0]))])
+        assert cache.get([key], 2) == {}
+    connection = sqlite3.connect(path)
+    with connection:
+        value = store.sealed(key, np.array([np.nan, 1.0]).tobytes())
+        connection.execute("INSERT INTO sealed_judgements VALUES (?, ?)", [key, value])
+    connection.close()
+    with Cache(path, warn=warnings.append) as cache:
+        assert cache.get([key], 2) == {}
+    assert len(warnings) == 1
+    assert "it holds NaN or infinity" in warnings[0]

@@ -138,3 +138,20 @@ def test_a_killed_run_with_a_budget_for_all_ends_with_the_same_bytes(tmp_path: P
     assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert int(resumed.stderr.split()[-1]) < int(whole.stderr.split()[-1]) - 500
     assert not list(tmp_path.glob("*.scores"))
+
+
+@pytest.mark.parametrize("place", [3, 20, 26, 33])
+def test_a_damaged_record_is_named_and_computed_again(tmp_path: Path, place: int) -> None:
+    path, model = tmp_path / "out.scores", Model()
+    with ScoreLog(path, "settings") as log:
+        wanted = [log.score(FIRST, model), log.score(SECOND, model)]
+    raw, head = bytearray(path.read_bytes()), len(b"mbr-decode scores: settings\n")
+    raw[head + place] ^= 1
+    path.write_bytes(raw)
+    warnings: list[str] = []
+    for _ in range(2):
+        with ScoreLog(path, "settings", resume=True, warn=warnings.append) as log:
+            for some, scores in zip((FIRST, SECOND), wanted, strict=True):
+                np.testing.assert_array_equal(log.score(some, model), scores)
+    assert model.asked == [2, 1, 2, 1]
+    assert warnings == [f"{path}: the scores from byte {head} on are damaged; they are computed again"]

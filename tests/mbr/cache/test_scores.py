@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -219,3 +220,47 @@ def test_aggregates_are_kept_by_their_weights(tmp_path: Path) -> None:
                 decoder = open_decoder(recipe, utility=Mean(), memory_of=lambda part, one=one: one)  # type: ignore[misc]
                 assert len(list(decoder.windows(items))) == 1
     assert len(calls) == 6
+
+
+def nan_entry() -> bytes:
+    arrays = {"texts": np.frombuffer(b"[]", np.uint8), "codes": np.zeros(1, np.int64)}
+    return module._pack({**arrays, "values": np.array([np.nan]), "seconds": np.zeros(1)})
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"junk", "text", 7, module.zlib.compress(b"junk"), module._pack({"other": np.zeros(1)}), nan_entry()],
+    ids=["empty", "junk", "text", "number", "compressed junk", "other arrays", "NaN"],
+)
+def test_damaged_scores_are_named_and_computed_again(tmp_path: Path, damaged: object) -> None:
+    path, model, warnings, blocks = tmp_path / "scores.sqlite", Model(), list[str](), list[int]()
+
+    def compute(places: Sequence[int]) -> list[Any]:
+        blocks.append(len(places))
+        return [np.ones((2, 2), np.float32) for _ in places]
+
+    for _ in range(3):
+        with ScoreStore(path, warn=warnings.append) as store, ledger(store) as one:
+            np.testing.assert_array_equal(one.score(ROWS[:2], model), Model()(ROWS[:2]))
+            np.testing.assert_array_equal(one.blocks([("s", "a", "b")], compute)[0], np.ones((2, 2)))
+        if len(model.asked) == 1:
+            connection = sqlite3.connect(path)
+            with connection:
+                connection.execute("UPDATE scores SET value = ?", [damaged])
+            connection.close()
+    assert (len(model.asked), blocks) == (2, [1, 1])
+    assert len(warnings) == 2
+    assert "of the scores is damaged" in warnings[0]
+    assert "2 damaged entries in all" in warnings[1]
+
+
+def test_a_commit_replaces_what_was_damaged_since(tmp_path: Path) -> None:
+    path, model = tmp_path / "scores.sqlite", Model()
+    with ScoreStore(path) as store, ledger(store) as one:
+        one.score(ROWS[:1], model)
+        one.commit()
+        store.put({key: b"junk" for (key,) in store._connection.execute("SELECT key FROM scores")})  # type: ignore[union-attr]
+        one.score(ROWS[1:2], model)
+    with ScoreStore(path, warn=pytest.fail) as store, ledger(store) as other:
+        other.score(ROWS[:2], model)
+    assert len(model.asked) == 2

@@ -25,6 +25,11 @@ pytestmark = pytest.mark.one_world
         ("x.csv", "src,mt,score\n", "no rows"),
         ("x.csv", "src,mt\na,b\n", "line 2: no column score"),
         ("x.csv", "src,mt,score\na,b,nan\n", "line 2: score 'nan' is not finite"),
+        (
+            "x.csv",
+            "src,mt,score\na,b,1\nc,d,1e300\n",
+            "line 3: score .1e300. is too large to learn from; expected a number from",
+        ),
         ("x.csv", "src,mt,score\na,b,-inf\n", "not finite"),
         ("x.csv", "src,mt,score\na,b,good\n", "line 2: score 'good' is not a number"),
         ("x.csv", "src,mt,score\n ,b,1\n", "line 2: the source is empty"),

@@ -17,7 +17,7 @@ import torch
 from candidates.common.errors import ModelError, UsageError
 from pear.checkpoint import Checkpoint
 from pear.training.loop import train
-from pear.training.work_folder import BEST, CHECKPOINT
+from pear.training.work_folder import BEST, CHECKPOINT, LOG, WorkFolder
 from tests.conftest import ROOT
 from tests.pear.training.processes import judged, tiny
 from tests.pear.training.runs import ALONE, GROUPS, log, weights
@@ -93,3 +93,35 @@ def test_a_damaged_file_is_named(name: str, damage: Any, start: Checkpoint, tmp_
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(ModelError, match=rf"{name}: cannot be read as a file of a training run.*train anew"):
         train(recipe, copy.deepcopy(start), GROUPS, [], tmp_path)
+
+
+def test_a_checkpoint_with_other_content_is_named(start: Checkpoint, tmp_path: Path) -> None:
+    recipe = replace(ALONE, steps=1)
+    train(recipe, copy.deepcopy(start), GROUPS, [], tmp_path)
+    for content in ({"learner": {}}, [1]):
+        torch.save(content, tmp_path / CHECKPOINT)
+        with pytest.raises(ModelError, match=f"{CHECKPOINT}: cannot be read as a file of a training run: it h"):
+            train(recipe, copy.deepcopy(start), GROUPS, [], tmp_path)
+
+
+JUNK = (
+    b"junk\n",
+    b"\xff\xfe\n",
+    b"[1]\n",
+    b"{}\n",
+    b'{"step": "2", "best": true}\n',
+    b'{"step": 1, "best": true, "dev_pdp": "x"}\n',
+)
+
+
+def test_damaged_lines_of_the_log_are_dropped_and_counted(start: Checkpoint, tmp_path: Path) -> None:
+    recipe, messages = replace(ALONE, steps=3, every=1), list[str]()
+    train(recipe, copy.deepcopy(start), GROUPS, [], tmp_path)
+    whole = (tmp_path / LOG).read_bytes()
+    (tmp_path / LOG).write_bytes(JUNK[0] + whole + b"".join(JUNK[1:]) + whole[:20])
+    assert [line["step"] for line in WorkFolder(tmp_path).read_log()] == [1, 2, 3]
+    train(recipe, copy.deepcopy(start), GROUPS, [], tmp_path, say=messages.append)
+    assert (tmp_path / LOG).read_bytes() == whole
+    assert messages == [
+        f"warning: {len(JUNK)} damaged lines of {tmp_path / LOG} were dropped; training goes on without them"
+    ]
