@@ -64,8 +64,9 @@ def halving_conversation(segment: Segment, *, budget: int | None) -> Conversatio
     to meet one reference, only the first few in the order of references take part.
     """
     left = halving_passes(segment.size, int(segment.diagonal.sum()), segment.relation, budget=budget)
-    if segment.antisymmetric and left == segment.size * (segment.size - 1) // 2:
-        return (yield from balanced_conversation(segment))
+    pairs_in_all = segment.size * (segment.size - 1) // 2
+    if segment.antisymmetric and left >= pairs_in_all:
+        return (yield from balanced_conversation(segment, checks=left - pairs_in_all))
     elimination = Elimination(segment)
     remaining = elimination.references[: elimination.affordable(left)]
     # Only from passes that remain when all of these can meet a reference.

@@ -22,7 +22,7 @@ import numpy as np
 
 from mbr.decide import Certainty
 from mbr.matrix import Relation
-from mbr.strategies.additive import expected_regret, fit, ratios
+from mbr.strategies.additive import expected_regret, fit, order_untested, ratios
 from mbr.strategies.base import (
     TOLERANCE,
     Ask,
@@ -131,7 +131,9 @@ class _Race:
         self._winners = self._contenders[samples.argmax(axis=1)]
         self.regret = expected_regret(model, self._contenders, samples, best)
         self._expected = model.expected
-        self._certainty = Certainty(self.regret, len(self._contenders), *ratios(model))
+        untested = order_untested(self._scores, self._segment)
+        known = (None, None) if untested else (self.regret, len(self._contenders))
+        self._certainty = Certainty(*known, *ratios(model))
         self._reliable = model.score_spread >= RELIABLE * (model.score_spread + model.doubt)
 
     @property
@@ -163,10 +165,9 @@ class _Race:
             met = scored | scored.T
             shares = self._segment.shares()[square]
             expected = (shares * (values.astype(np.float64) - values.T) / 2).sum(axis=1)
-            certainty = Certainty()
+            certainty = Certainty() if (scored | np.eye(len(met), dtype=np.bool_)).all() else self._certainty
             if met.sum() < len(met) * (len(met) - 1):
                 expected /= np.where(met, shares, 0).sum(axis=1)
-                certainty = self._certainty
             expected = self._segment.with_terms(expected, places)
         return Outcome(values, scored, expected, tuple(np.argsort(-expected, kind="stable").tolist()), certainty)
 

@@ -100,7 +100,9 @@ def test_with_all_pairs_scored_it_is_the_expected_utility_plus_the_terms(
     assert choice(outcome, segment) == exact.argmax()
     off_diagonal = ~np.eye(size, dtype=np.bool_)
     np.testing.assert_array_equal(outcome.values[off_diagonal], values[off_diagonal])  # pure utilities
-    assert outcome.certainty.estimated_regret == pytest.approx(0, abs=1e-9)
+    one_order = relation == "antisymmetric" and name not in ("full", "both")  # of too few pairs to know what that loses
+    regret = outcome.certainty.estimated_regret
+    assert (regret is None and one_order) or regret == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize("relation", ["antisymmetric", "none"])
