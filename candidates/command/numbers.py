@@ -1,4 +1,4 @@
-"""Checks of numeric options, before a command reads or loads anything."""
+"""Numbers of a command: checks of numeric options, before it reads or loads anything, and counts in messages."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def check_numbers(
             raise UsageError(f"{option} {value} is not a positive number")
         if value < 0:
             raise UsageError(f"{option} {value} is negative")
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 list`, `1,214 lists`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

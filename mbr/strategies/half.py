@@ -42,7 +42,9 @@ def balanced() -> Strategy:
 
 
 def half_conversation(segment: Segment) -> Conversation:
-    return (yield from _one_order(segment, np.arange(segment.size), np.column_stack(np.triu_indices(segment.size, k=1))))
+    return (
+        yield from _one_order(segment, np.arange(segment.size), np.column_stack(np.triu_indices(segment.size, k=1)))
+    )
 
 
 def balanced_conversation(segment: Segment, *, checks: int | None = None) -> Conversation:

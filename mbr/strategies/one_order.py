@@ -7,14 +7,14 @@ sum_j s_ij w_ij b_ij, where w_ij is the share of j in the expected utility of i,
 
     b_ij = c + f_i + f_j + e_ij        (a constant, effects of candidates, effects of pairs; f and e normal)
 
-predicts the biases [N] of all candidates from them, as one linear prediction with its covariance. The variances of f and
-e are means over eight possible ratios, each weighted by its restricted likelihood. The scores of one order are evidence
-too: a candidate at the top is likely to be there by its bias. So qualities are taken for normal, with the variance that
-the biases leave of the scores, and the biases are predicted again given the scores. The loss is the mean over 256
-samples of what the best candidate then gains on the choice, as in `mbr.strategies.additive`.
+predicts the biases [N] of all candidates from them, as one linear prediction with its covariance. The variances of f
+and e are means over eight possible ratios, each weighted by its restricted likelihood. The scores of one order are
+evidence too: a candidate at the top is likely to be there by its bias. So qualities are taken for normal, with the
+variance that the biases leave of the scores, and the biases are predicted again given the scores. The loss is the mean
+over 256 samples of what the best candidate then gains on the choice, as in `mbr.strategies.additive`.
 
-Work: O(N^3), a few systems of N equations. With fewer than `LEAST_CHECKS` pairs in both orders (lists below 29 candidates)
-the ratio of the variances is a guess: no pair is scored twice, and nothing is estimated.
+Work: O(N^3), a few systems of N equations. With fewer than `LEAST_CHECKS` pairs in both orders (lists below 29
+candidates) the ratio of the variances is a guess: no pair is scored twice, and nothing is estimated.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from candidates.command.numbers import counted as counted
+
 WIDTH = 110  # of a table that goes to a file or a pipe
 LONGEST_NAME = 28
 
@@ -58,7 +60,3 @@ def display_width(text: str) -> int:
         0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
     )
-
-
-def counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
