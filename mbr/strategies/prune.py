@@ -70,7 +70,7 @@ def prune_conversation(segment: Segment, *, tolerance: float, budget: int | None
         return (yield from balanced_conversation(segment, checks=left - pairs_in_all))
     elimination = Elimination(segment)
     draw = np.random.default_rng(int(segment.draws.min() * 2**52))
-    remaining = elimination.references[: elimination.affordable(left)]
+    remaining = elimination.affordable(left)
     left -= elimination.plan_diagonal(remaining, left)
     target = FIRST_STEP
     number = 0

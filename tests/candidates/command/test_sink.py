@@ -140,3 +140,21 @@ def test_what_is_noted_before_publishing_is_noted_in_time(tmp_path: Path) -> Non
         assert list(sink.remaining(ITEMS)) == []
         sink.finish(lambda failed: None)
     assert (tmp_path / "out").read_bytes() == b"head\none\ntwo\nthree\n"
+
+
+def test_the_way_on_is_known_where_something_was_kept(tmp_path: Path) -> None:
+    def interrupted(output: Path | None, items: Sequence[str]) -> str | None:
+        sink = Sink(output, [], {}, resume=True, force=False)
+        with pytest.raises(Killed), sink:
+            sink.begin(b"")
+            for item in sink.remaining(items):
+                sink.write(item.encode(), [], segments=1, failed=0)
+            raise Killed
+        return sink.way_on()
+
+    assert interrupted(None, ITEMS) is None
+    assert interrupted(tmp_path / "a.txt", []) is None
+    done = interrupted(tmp_path / "a.txt", ITEMS[:1])
+    assert done == "run the same command with --resume to continue (1 segment done)"
+    again = interrupted(tmp_path / "a.txt", ITEMS)
+    assert again == "run the same command with --resume to continue (3 segments done)"

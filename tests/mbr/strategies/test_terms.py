@@ -329,3 +329,17 @@ def test_taking_candidates_takes_their_terms() -> None:
     assert taken.with_terms(np.array([0.5, 0.25])).tolist() == [3.5, 1.25]
     assert segment.with_terms(np.array([0.5, 0.25]), np.array([2, 0])).tolist() == [2.5, 0.25]
     assert segment_of(np.zeros((4, 4)), 1).take(np.array([0])).terms is None
+
+
+@pytest.mark.parametrize("name", ["halving", "prune"])
+@pytest.mark.parametrize("relation", ["antisymmetric", "none"])
+def test_a_budget_for_few_looks_at_those_with_the_best_terms(name: str, relation: Any) -> None:
+    """With 6 passes for 20 candidates, the first reference meets those with the best terms."""
+    for seed in range(5):
+        values, segment, _ = random_list(20, seed, relation, "exclude", equal=True)
+        outcome, _ = play(name, {"budget": 6}, values, segment)
+        assert outcome.ranking is not None
+        best = np.argsort(-segment.terms)[:4].tolist()
+        # Without a relation the reference itself has no estimate.
+        assert len(set(best) - set(outcome.ranking)) <= (relation == "none")
+        assert len(outcome.ranking) <= 7
