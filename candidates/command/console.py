@@ -157,7 +157,7 @@ def run(command: str, main: Callable[[], int]) -> NoReturn:
 
 @contextmanager
 def going_on(advice: str | Callable[[], str | None]) -> Iterator[None]:
-    """Add to an interruption (Ctrl-C, SIGTERM) how to go on after it, for `run` to print; None adds nothing."""
+    """Add to an interruption (Ctrl-C, SIGTERM) how to continue after it, for `run` to print; None adds nothing."""
     try:
         yield
     except (KeyboardInterrupt, Terminated) as exc:

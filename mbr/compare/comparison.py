@@ -161,9 +161,8 @@ def compare(
     work = _Work(lists, reference_sets, rules or Rules(), tokenize, scores, judgements, progress, report, warn)
     planned = [work.rules.applied_to(setting, lists[0]) for setting in settings]
     studied = _spread(len(lists), study)
-    stages = planned_stages(
-        lists, list(by_model(planned)), [lists[place] for place in studied], oracle_spec, specs, report
-    )
+    some = [lists[place] for place in studied]
+    stages = planned_stages(lists, list(by_model(planned)), some, oracle_spec, specs, report)
     stages.announce()
     decided, studies = work.decide(planned, studied, stages)
     rows = [*_plain_rows(lists, first, work.rules.seed), *(_setting_row(result, lists) for result in decided)]

@@ -15,6 +15,7 @@ Work besides the passes: O(N^3) per round.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -131,9 +132,9 @@ class _Race:
         self._winners = self._contenders[samples.argmax(axis=1)]
         self.regret = expected_regret(model, self._contenders, samples, best)
         self._expected = model.expected
-        untested = order_untested(self._scores, self._segment)
-        known = (None, None) if untested else (self.regret, len(self._contenders))
-        self._certainty = Certainty(*known, *ratios(model))
+        self._certainty = Certainty(self.regret, len(self._contenders), *ratios(model))
+        if order_untested(self._scores, self._segment):
+            self._certainty = replace(self._certainty, estimated_regret=None, contenders=None)
         self._reliable = model.score_spread >= RELIABLE * (model.score_spread + model.doubt)
 
     @property

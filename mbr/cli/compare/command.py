@@ -182,8 +182,8 @@ def command(argv: Sequence[str] | None = None) -> int:
 
 def _way_on(options: argparse.Namespace) -> str:
     if options.no_cache:
-        return "without --no-cache, a second run would go on where this one ended"
-    return "a second run goes on where this one ended (what was scored is kept)"
+        return "without --no-cache, a second run would continue where this one ended"
+    return "a second run continues where this one ended (what was scored is kept)"
 
 
 def _make_folder(folder: Path) -> None:
