@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from candidates.command.config import finished_with, save_config, with_config
-from candidates.command.console import Console, Parser, add_message_options
+from candidates.command.console import Console, Parser, add_message_options, going_on
 from candidates.command.model_options import OPTIONS
 from candidates.command.outputs import check_outputs, input_models
 from candidates.command.streams import is_typed
@@ -76,7 +76,7 @@ def parser() -> Parser:
 def command(argv: Sequence[str] | None = None) -> int:
     p = parser()
     options = p.parse_args(with_config(p, sys.argv[1:] if argv is None else argv))
-    console = Console("mbr-generate", quiet=options.quiet, log_format=options.log_format)
+    console = Console("mbr-generate", quiet=options.quiet, verbose=options.verbose, log_format=options.log_format)
     if options.convert is not None:
         return _convert(options, console)
     if options.resume and not options.output:
@@ -135,8 +135,7 @@ def show_cut_off(generator: Generator, console: Console) -> None:
 
 
 def _generate(generator: Generator, options: argparse.Namespace, output: Path | None, console: Console) -> int:
-    from tqdm import tqdm
-
+    from candidates.command.progress import segment_bar
     from candidates.command.sink import Sink
 
     settings = generator.described()
@@ -145,9 +144,10 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
     began = time.monotonic()
     segments = candidates = unique = failed = failed_so_far = 0
     with ExitStack() as stack:
-        sink = stack.enter_context(Sink(output, [], journaled, resume=options.resume, force=options.force))
-        hidden = is_typed(options.sources) or not console.shows_progress
-        bar = stack.enter_context(tqdm(unit=" segments", disable=hidden, leave=False))
+        sink = Sink(output, [], journaled, resume=options.resume, force=options.force)
+        stack.enter_context(going_on(sink.way_on))
+        stack.enter_context(sink)
+        bar = stack.enter_context(segment_bar(console, options.sources, done=sink.done))
         sink.begin(render_header(options.format))
         index = sink.done
         for record in generate_lists(generator, options.sources, sink):
@@ -173,8 +173,10 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
         console.warn_of_nothing(options.sources, "line of text")
     seconds = time.monotonic() - began
     console.info(
-        f"{counted(segments, 'segment')}, {counted(candidates, 'candidate')}, {unique} unique, in {seconds:.1f} s"
-        + (f", {failed} failed" if failed else ""),
+        f"{counted(candidates, 'candidate')} ({unique:,} distinct) for {counted(segments - failed, 'source')} "
+        f"in {seconds:.1f} s"
+        + (f"; {counted(failed, 'source')} failed" if failed else "")
+        + (f"; {counted(sink.before, 'source')} done before" if sink.before else ""),
         segments=segments,
         candidates=candidates,
         unique=unique,

@@ -27,7 +27,7 @@ from candidates.common.version import __version__
 from candidates.formats import BadRecord, Record
 from candidates.lists import CandidateList
 from mbr.cache.scores import Memory
-from mbr.decide import Decision, rank
+from mbr.decide import Certainty, Decision, rank
 from mbr.matrix import UtilityMatrix
 from mbr.pool import OpenConversation, Pool, until_all_end
 from mbr.prefilter import Prefilter
@@ -256,6 +256,7 @@ class Decoder(Closing):
             ranking=(0,) if stand_in else (),
             expected=np.zeros(0),
             scores=np.zeros(0),
+            certainty=Certainty(None, None),
             flags=("fallback",) if self.on_error == "fallback" else (),
             error=str(error),
             matrix=self._matrix(record.id, (), _nothing_scored(0)),

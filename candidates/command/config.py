@@ -23,6 +23,7 @@ TRANSIENT = (
     "force",
     "dry_run",
     "quiet",
+    "verbose",
     "log_format",
     "list_utilities",
     "print_recipe",

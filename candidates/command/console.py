@@ -17,8 +17,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
@@ -43,11 +43,15 @@ NO_MEMORY = (
 
 
 class Console:
-    """Messages to stderr. `quiet` drops everything but warnings and errors. The last one made shows readers' notes."""
+    """Messages to stderr: `quiet` drops all but warnings and errors, `verbose` adds details.
 
-    def __init__(self, command: str, *, quiet: bool = False, log_format: str = "text") -> None:
+    The last one made shows the notes of readers.
+    """
+
+    def __init__(self, command: str, *, quiet: bool = False, verbose: bool = False, log_format: str = "text") -> None:
         self.command = command
         self.quiet = quiet
+        self.verbose = verbose
         self.json = log_format == "json"
         logger = logging.getLogger(LOGGER)
         logger.setLevel(logging.INFO)
@@ -56,6 +60,11 @@ class Console:
     def info(self, message: str, **fields: Any) -> None:
         if not self.quiet:
             self._write("info", message, fields)
+
+    def detail(self, message: str, **fields: Any) -> None:
+        """What only some want to know: with --verbose, and in logs that programs read."""
+        if self.verbose or self.json:
+            self.info(message, **fields)
 
     def warn(self, message: str, **fields: Any) -> None:
         self._write("warning", message, fields)
@@ -174,6 +183,9 @@ def hyphenated(word: str) -> str:
 def add_message_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("messages (stderr)")
     group.add_argument("--quiet", action="store_true", help="only warnings and errors, no progress bar")
+    group.add_argument(
+        "--verbose", action="store_true", help="more numbers where a command has them; where an error came from"
+    )
     group.add_argument("--log-format", choices=("text", "json"), default="text", help="json for clusters")
 
 
@@ -193,17 +205,19 @@ def run(command: str, main: Callable[[], int]) -> NoReturn:
             code = exc.code if isinstance(exc.code, int) else 0
         sys.stdout.flush()
     except MbrError as exc:
+        if "--verbose" in map(hyphenated, sys.argv[1:]):
+            traceback.print_exc()
         console.error(str(exc))
         code = exc.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nothing to report, and no flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 128 + signal.SIGPIPE
-    except KeyboardInterrupt:
-        console.error("interrupted")
+    except KeyboardInterrupt as exc:
+        console.error("; ".join(["interrupted", *_notes(exc)]))
         code = 128 + signal.SIGINT
-    except Terminated:
-        console.error("terminated")
+    except Terminated as exc:
+        console.error("; ".join(["terminated", *_notes(exc)]))
         code = 128 + signal.SIGTERM
     except OSError as exc:
         console.error(f"{exc.filename or 'input/output'}: {exc.strerror or exc}")
@@ -227,6 +241,22 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+@contextmanager
+def going_on(advice: str | Callable[[], str | None]) -> Iterator[None]:
+    """Add to an interruption (Ctrl-C, SIGTERM) how to continue after it, for `run` to print; None adds nothing."""
+    try:
+        yield
+    except (KeyboardInterrupt, Terminated) as exc:
+        words = advice if isinstance(advice, str) else advice()
+        if words is not None and not _notes(exc):
+            exc.add_note(words)
+        raise
+
+
+def _notes(exc: BaseException) -> list[str]:
+    return list(getattr(exc, "__notes__", ()))
 
 
 def _terminate(signum: int, frame: object) -> NoReturn:

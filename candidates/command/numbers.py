@@ -1,4 +1,4 @@
-"""Checks of numeric options, before a command reads or loads anything."""
+"""Numbers of a command: checks of numeric options, before it reads or loads anything."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from candidates.command.journal import Journal, Publisher, publish_as_is
+from candidates.common.words import counted
 
 Item = TypeVar("Item")
 
@@ -37,6 +38,7 @@ class Sink:
         )
         # A resumed run ends with the exit code of an uninterrupted one.
         self.failed_before = self._journal.last.failed if self._journal else 0
+        self.before = self._journal.last.segments if self._journal else 0  # segments done in an interrupted run
 
     def __enter__(self) -> Self:
         if self._journal:
@@ -46,6 +48,13 @@ class Sink:
     def __exit__(self, *details: Any) -> None:
         if self._journal:
             self._journal.__exit__(*details)
+
+    def way_on(self) -> str | None:
+        """After an interruption: how to continue; None where nothing was kept."""
+        done = self._journal.last.segments if self._journal and self._output else 0
+        if not done:
+            return None
+        return f"run the same command with --resume to continue ({counted(done, 'segment')} done)"
 
     @property
     def done(self) -> int:

@@ -14,9 +14,10 @@ from candidates.formats import BadRecord, Record
 from candidates.lists import CandidateList
 from mbr.cache.judgements import Cache
 from mbr.compare.agreement import Agreement, agreement
-from mbr.compare.deciding import Decided, Report, Rules, decide_all, silent
+from mbr.compare.deciding import Decided, Report, Rules, by_model, decide_all, silent
 from mbr.compare.rows import first_choices, likeliest_choices, oracle_choices, random_choices
 from mbr.compare.settings import Setting
+from mbr.compare.stages import JUDGES, Stages, planned_stages
 from mbr.compare.study import Study
 from mbr.evaluate import Evaluation, JudgeSpec, evaluate, parse_judges
 from mbr.evaluate.evaluation import check_judges, exit_code_of, reason_of
@@ -160,9 +161,15 @@ def compare(
         settings, specs, references=bool(reference_sets), baseline=baseline, oracle=oracle, first=first
     )
     work = _Work(lists, reference_sets, rules or Rules(), tokenize, scores, judgements, progress, report, warn)
-    decided, studies = work.decide(settings, study)
+    planned = [work.rules.applied_to(setting, lists) for setting in settings]
+    studied = _spread(len(lists), study)
+    some = [lists[place] for place in studied]
+    stages = planned_stages(lists, list(by_model(planned)), some, oracle_spec, specs, report)
+    stages.announce()
+    decided, studies = work.decide(planned, studied, stages)
     rows = [*_plain_rows(lists, first, work.rules.seed), *(_setting_row(result, lists) for result in decided)]
-    rows = _with_ratios([*rows, *([] if oracle_spec is None else [work.oracle_row(oracle_spec)])])
+    rows = _with_ratios([*rows, *([] if oracle_spec is None else [work.oracle_row(oracle_spec, stages)])])
+    stages.begin(JUDGES)
     evaluation = work.evaluation(rows, specs, baseline=baseline, draws=draws, trials=trials)
     return Comparison(
         lists=tuple(lists),
@@ -292,24 +299,27 @@ class _Work:
     report: Report
     warn: Report
 
-    def decide(self, settings: Sequence[Setting], study: int) -> tuple[list[Decided], list[Study]]:
+    def decide(
+        self, settings: Sequence[Setting], studied: Sequence[int], stages: Stages
+    ) -> tuple[list[Decided], list[Study]]:
         """The decisions of every setting, and studies of some lists."""
-        planned = [self.rules.applied_to(setting, self.lists) for setting in settings]
-        for caution in dict.fromkeys(c for item in planned for c in cautions(item.recipe, self.lists[0].origin)):
+        for caution in dict.fromkeys(c for item in settings for c in cautions(item.recipe, self.lists[0].origin)):
             self.warn(caution)
         return decide_all(
             self.lists,
-            planned,
+            settings,
             self.rules,
             scores=self.scores,
-            studied=_spread(len(self.lists), study),
+            studied=studied,
             progress=self.progress,
             report=self.report,
             warn=self.warn,
+            begin=stages.begin,
         )
 
-    def oracle_row(self, spec: JudgeSpec) -> Row:
+    def oracle_row(self, spec: JudgeSpec, stages: Stages) -> Row:
         """The best candidates by the references."""
+        stages.begin(spec.label or spec.name)
         try:
             choices = oracle_choices(
                 self.lists,

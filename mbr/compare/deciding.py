@@ -18,6 +18,7 @@ from candidates.common.errors import ModelError
 from candidates.lists import CandidateList
 from mbr.cache.scores import Ledger, ScoreStore
 from mbr.compare.settings import Setting
+from mbr.compare.stages import study_of
 from mbr.compare.study import Study, study
 from mbr.decide import Decision
 from mbr.evaluate.evaluation import reason_of
@@ -104,6 +105,7 @@ def decide_all(
     progress: bool = False,
     report: Report = silent,
     warn: Report = silent,
+    begin: Report = silent,
 ) -> tuple[list[Decided], list[Study]]:
     """Decode the lists with every setting.
 
@@ -112,12 +114,13 @@ def decide_all(
         studied: places of the lists whose complete matrices are computed for the studies.
         report: receives the notes of models, each once.
         warn: receives the reason at once when a setting fails.
+        begin: receives the name of each stage as it begins.
 
     Returns:
         The decisions of each setting in their order, and a study of each utility with its terms.
     """
     with TemporaryDirectory() as folder, ScoreStore(scores or Path(folder, "scores.sqlite"), warn=warn) as store:
-        run = _Run(lists, rules, store, studied, progress, report, warn)
+        run = _Run(lists, rules, store, studied, progress, report, warn, begin)
         return run.decide(settings), run.studies
 
 
@@ -132,6 +135,7 @@ class _Run:
     progress: bool
     report: Report
     warn: Report
+    begin: Report
     decided: list[Decided] = field(default_factory=list)
     studies: list[Study] = field(default_factory=list)
     reported: set[str] = field(default_factory=set)
@@ -139,13 +143,15 @@ class _Run:
     def decide(self, settings: Sequence[Setting]) -> list[Decided]:
         """The decisions of each setting, in their order."""
         order = {setting.label: place for place, setting in enumerate(settings)}
-        for same_model in _by_model(settings):
+        for same_model in by_model(settings):
             with Models(self.rules.runtime) as models:
                 self.decided += [self._decide(setting, models) for setting in same_model]
+                self.begin(study_of(same_model[0]))
                 self._study(same_model, models)
         return sorted(self.decided, key=lambda decided: order[decided.setting.label])
 
     def _decide(self, setting: Setting, models: Models) -> Decided:
+        self.begin(setting.label)
         try:
             with ExitStack() as stack:
                 ledgers = _Ledgers(self.store, stack)
@@ -225,7 +231,7 @@ class _Ledgers:
         return sum(ledger.spent.aside for ledger in self._ledgers)
 
 
-def _by_model(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
+def by_model(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
     """Settings of one utility and model together, in the order in which each model is first named."""
     models = [
         (setting.recipe.utility, sorted((key, str(value)) for key, value in setting.recipe.options.items()))

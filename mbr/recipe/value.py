@@ -135,6 +135,7 @@ class Recipe:
         strategy = self.make_strategy()
         strategy.check_total(self.budget_total)
         strategy.check_fit(self.utility, utility or utility_class(self.utility))
+        self._refuse_runtime_options()
         if utility is None:
             check_utility_options(self.utility, self.options, RUNTIME_OPTIONS)
         for term in self.terms:
@@ -148,6 +149,18 @@ class Recipe:
             )
         if self.guards:
             raise UsageError(f"guard {self.guards[0]!r} is unknown; this version has none")
+
+    def _refuse_runtime_options(self) -> None:
+        parts = [("utility", self.utility, self.options), *(("term", term.name, term.options) for term in self.terms)]
+        if self.prefilter is not None:
+            parts.append(("prefilter", self.prefilter.name, self.prefilter.options))
+        for kind, name, options in parts:
+            for option in RUNTIME_OPTIONS:
+                if option in options:
+                    raise UsageError(
+                        f"{kind} {name!r}: {option} says how to run and not what to compute, so it is no part of a "
+                        f"recipe; give it to the whole run (--{option.replace('_', '-')})"
+                    )
 
     def signature(self) -> Signature:
         """Everything in the recipe, defaults spelled out; it parses back with `from_signature`."""

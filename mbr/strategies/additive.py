@@ -150,12 +150,21 @@ def certainty_of(scores: PairScores, segment: Segment, choice: int, draw: np.ran
     Estimates of candidates with few comparisons are drawn to what is likely for the list.
     """
     model = fit(scores, segment, shrink=True)
+    if order_untested(scores, segment):
+        return Certainty(None, None, *(ratios(model) if model else ()))
     if model is None:
         return Certainty() if _complete(scores, segment) else Certainty(None, None)
     contenders = model.contenders()
     candidates = np.union1d(contenders, [choice])
     regret = expected_regret(model, candidates, model.sample(candidates, draw), choice)
     return Certainty(regret, len(contenders), *ratios(model))
+
+
+def order_untested(scores: PairScores, segment: Segment) -> bool:
+    """Whether every pair has a score, but too few in both orders to tell what the other order would change."""
+    met, twice = scores.scored | scores.scored.T, scores.scored & scores.scored.T
+    pairs = segment.size * (segment.size - 1)
+    return segment.antisymmetric and met.sum() == pairs and twice.sum() < min(2 * LEAST_PAIRS, pairs)
 
 
 def _complete(scores: PairScores, segment: Segment) -> bool:

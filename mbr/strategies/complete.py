@@ -1,7 +1,7 @@
 """The diagnostics of a complete matrix: rho and tau, exactly.
 
-They are properties of the utility, so terms do not enter; and a complete matrix has no regret and one contender,
-whatever the terms.
+They are properties of the utility, so terms do not enter. A matrix with both orders of every pair has no regret and one
+contender, whatever the terms; what one order may lose, `mbr.strategies.one_order` estimates.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mbr.decide import Certainty
 from mbr.matrix import row_blocks
 from mbr.strategies.base import Floats, Outcome, Segment
 
 
-def with_diagnostics(outcome: Outcome, segment: Segment) -> Outcome:
-    """An outcome that has all scores, with its rho, and its tau where both orders were scored. Work: O(N^2)."""
+def with_diagnostics(outcome: Outcome, segment: Segment, bias: Floats | None = None) -> Outcome:
+    """An outcome that has all scores, with its rho, and its tau where both orders were scored. Work: O(N^2).
+
+    `bias` holds the order biases of pairs, where the outcome has one order of each.
+    """
     size = segment.size
     pairs = size * (size - 1)
     blocks = list(row_blocks(size, size))
@@ -49,9 +51,11 @@ def with_diagnostics(outcome: Outcome, segment: Segment) -> Outcome:
         residuals += float(((values(rows) - (own + references))[off_diagonal] ** 2).sum())
     if differences == 0:
         return outcome
-    bias = order_bias(outcome.values, outcome.scored) if segment.antisymmetric else None
-    tau = None if bias is None else float(np.sqrt((bias**2).mean() / (differences / pairs)))
-    return replace(outcome, certainty=Certainty(rho=float(np.sqrt(residuals / differences)), tau=tau))
+    rho = float(np.sqrt(residuals / differences))
+    if bias is None and segment.antisymmetric:
+        bias = order_bias(outcome.values, outcome.scored)
+    tau = None if bias is None or not len(bias) else float(np.sqrt((bias**2).mean() / (differences / pairs)))
+    return replace(outcome, certainty=replace(outcome.certainty, rho=rho, tau=tau))
 
 
 def order_bias(values: NDArray[np.floating], scored: NDArray[np.bool_]) -> Floats | None:

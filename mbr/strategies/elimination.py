@@ -49,10 +49,18 @@ class Elimination:
         self._place = np.argsort(self.references)  # the inverse permutation
         self._met = np.diag(~segment.diagonal)  # scored, planned, or not needed
 
-    def affordable(self, passes: int) -> int:
-        """How many candidates, in the order of references, can meet the first of them; two at least."""
-        costs = np.arange(len(self.references)) + np.cumsum(self._segment.diagonal[self.references])
-        return max(int(np.searchsorted(costs, passes, side="right")), 2)
+    def affordable(self, passes: int) -> Pairs:
+        """The candidates that can meet the first reference, itself included, two at least; in the order of references.
+
+        If not all can, those with the best terms do, or without terms the first in this order.
+        """
+        wanted = self.references
+        if self._segment.terms is not None:
+            best_first = np.argsort(-self._segment.terms[wanted[1:]], kind="stable")
+            wanted = np.concatenate([wanted[:1], wanted[1:][best_first]])
+        costs = np.arange(len(wanted)) + np.cumsum(self._segment.diagonal[wanted])
+        count = max(int(np.searchsorted(costs, passes, side="right")), 2)
+        return self.references[np.isin(self.references, wanted[:count])]
 
     def plan_diagonal(self, candidates: Pairs, passes: int) -> int:
         """Plan u(i, i) where it matters, if a reference can be met as well. Returns the passes."""

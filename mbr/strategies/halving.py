@@ -61,13 +61,14 @@ def halving_conversation(segment: Segment, *, budget: int | None) -> Conversatio
 
     Passes left after the last round complete rows, from the best candidate down; complete rows are exact. With a
     budget for all pairs this is `balanced`, or for other utilities `full`. With a budget too small for all candidates
-    to meet one reference, only the first few in the order of references take part.
+    to meet one reference, only those with the best terms take part, or without terms a random few.
     """
     left = halving_passes(segment.size, int(segment.diagonal.sum()), segment.relation, budget=budget)
-    if segment.antisymmetric and left == segment.size * (segment.size - 1) // 2:
-        return (yield from balanced_conversation(segment))
+    pairs_in_all = segment.size * (segment.size - 1) // 2
+    if segment.antisymmetric and left >= pairs_in_all:
+        return (yield from balanced_conversation(segment, checks=left - pairs_in_all))
     elimination = Elimination(segment)
-    remaining = elimination.references[: elimination.affordable(left)]
+    remaining = elimination.affordable(left)
     # Only from passes that remain when all of these can meet a reference.
     reversals = min(int(REVERSED * left), left - len(remaining) + 1) if segment.antisymmetric else 0
     left -= elimination.plan_diagonal(remaining, left) + reversals

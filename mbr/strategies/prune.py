@@ -65,11 +65,12 @@ def prune_conversation(segment: Segment, *, tolerance: float, budget: int | None
     A budget that ends within a step buys as many of its references as possible.
     """
     left = prune_passes(segment.size, int(segment.diagonal.sum()), segment.relation, budget=budget)
-    if segment.antisymmetric and tolerance == 0 and left == segment.size * (segment.size - 1) // 2:
-        return (yield from balanced_conversation(segment))
+    pairs_in_all = segment.size * (segment.size - 1) // 2
+    if segment.antisymmetric and tolerance == 0 and left >= pairs_in_all:
+        return (yield from balanced_conversation(segment, checks=left - pairs_in_all))
     elimination = Elimination(segment)
     draw = np.random.default_rng(int(segment.draws.min() * 2**52))
-    remaining = elimination.references[: elimination.affordable(left)]
+    remaining = elimination.affordable(left)
     left -= elimination.plan_diagonal(remaining, left)
     target = FIRST_STEP
     number = 0

@@ -15,6 +15,7 @@ Work besides the passes: O(N^3) per round.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from mbr.decide import Certainty
 from mbr.matrix import Relation
-from mbr.strategies.additive import expected_regret, fit, ratios
+from mbr.strategies.additive import expected_regret, fit, order_untested, ratios
 from mbr.strategies.base import (
     TOLERANCE,
     Ask,
@@ -132,6 +133,8 @@ class _Race:
         self.regret = expected_regret(model, self._contenders, samples, best)
         self._expected = model.expected
         self._certainty = Certainty(self.regret, len(self._contenders), *ratios(model))
+        if order_untested(self._scores, self._segment):
+            self._certainty = replace(self._certainty, estimated_regret=None, contenders=None)
         self._reliable = model.score_spread >= RELIABLE * (model.score_spread + model.doubt)
 
     @property
@@ -163,10 +166,9 @@ class _Race:
             met = scored | scored.T
             shares = self._segment.shares()[square]
             expected = (shares * (values.astype(np.float64) - values.T) / 2).sum(axis=1)
-            certainty = Certainty()
+            certainty = Certainty() if (scored | np.eye(len(met), dtype=np.bool_)).all() else self._certainty
             if met.sum() < len(met) * (len(met) - 1):
                 expected /= np.where(met, shares, 0).sum(axis=1)
-                certainty = self._certainty
             expected = self._segment.with_terms(expected, places)
         return Outcome(values, scored, expected, tuple(np.argsort(-expected, kind="stable").tolist()), certainty)
 

@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from candidates.command.console import Console, Parser, add_message_options
+from candidates.command.console import Console, Parser, add_message_options, going_on
 from candidates.command.model_options import HUB, add_model_options
 from candidates.command.numbers import check_numbers
 from candidates.command.streams import check_standard_output
@@ -175,7 +175,8 @@ def _train(options: argparse.Namespace, console: Console, command: str) -> int:
     job = _job(options, command)
     limit_threads(options.threads or 0)
     device = resolve_devices(options.device)[0]
-    with open_parallel(options.parallel, device) as parallel:
+    advice = "run the same command with --resume to continue from the last checkpoint"
+    with going_on(lambda: advice if job.work.exists() else None), open_parallel(options.parallel, device) as parallel:
         if not parallel.leads:
             console.quiet = True
         run(

@@ -29,7 +29,7 @@ def test_text_in_lists_out(run: Run) -> None:
     assert [record["id"] for record in records] == [0, 1, 2]
     assert [record["source"] for record in records] == TEXT.split("\n")[:3]
     assert [len(record["candidates"]) for record in records] == [5, 1, 5]
-    assert "3 segments, 15 candidates, 11 unique" in result.stderr
+    assert "mbr-generate: 15 candidates (11 distinct) for 3 sources in " in result.stderr
     assert "GENERATE|model:en-de@" in result.stderr
 
 

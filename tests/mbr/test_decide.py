@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 
 from candidates import Candidate, CandidateList
 from candidates.common.errors import InputError
+from mbr import decode, rerank
 from mbr.decide import ReferenceWeights, expected_utility, rank
+from tests.mbr.made import Biased
 
 
 def plain_expected(values: np.ndarray, entries: list[int], weights: list[float], self_rule: str) -> list[float]:
@@ -62,3 +66,28 @@ def test_missing_logprobs_are_an_input_error_that_names_the_segment() -> None:
 
 def test_ties_go_to_the_earlier_candidate() -> None:
     assert rank(np.array([1.0, 3.0, 3.0, 2.0, 3.0])) == (1, 2, 4, 3, 0)
+
+
+class Broken(Biased):
+    def score_pairs(self, triples: Sequence[tuple[str, str, str]]) -> Any:
+        return np.full(len(triples), np.nan, np.float32)
+
+
+@pytest.mark.parametrize("strategy", ["full", "both", "half", "balanced", "race", "halving", "prune"])
+@pytest.mark.parametrize("size", [1, 2, 3, 12])
+def test_what_is_not_known_of_a_decision_is_null(strategy: str, size: int) -> None:
+    record = rerank("s", [f"text {k}" for k in range(size)], Biased(), strategy=strategy).record()
+    for name in ("estimated_regret", "contenders", "rho", "tau"):
+        assert record[name] is None or np.isfinite(record[name])
+    one_order = strategy not in ("full", "both") and size > 1
+    if strategy in ("half", "balanced") or size < 4:
+        assert record["estimated_regret"] == (None if one_order else 0)
+        assert record["contenders"] == (None if one_order else 1)
+    if size == 1:
+        assert (record["rho"], record["tau"], record["flags"]) == (None, None, ["single"])
+
+
+def test_nothing_is_known_of_a_decision_that_failed_or_of_an_aggregate() -> None:
+    (failed,) = decode([CandidateList.of("s", ["a", "b"])], Broken(), on_error="fallback")
+    for record in (failed.record(), rerank("s", ["a b c", "a b d"], "chrf", strategy="aggregate").record()):
+        assert [record[name] for name in ("estimated_regret", "contenders", "rho", "tau")] == [None] * 4

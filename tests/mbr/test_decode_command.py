@@ -37,7 +37,7 @@ def test_text_goes_to_stdout_and_everything_else_to_stderr(run: Run, lists: Path
     result = run("mbr-decode", *CHRF)
     assert result.returncode == 0
     assert result.stdout == "Ein Hund läuft.\nHallo\nGuten Morgen!\n"
-    assert "3 segments, 18 pairs scored" in result.stderr
+    assert "3 translations chosen from 7 distinct candidates in " in result.stderr
     assert "MBR|utility:chrf|strategy:full|self:exclude|nbest:all|weights:count|version:" in result.stderr
 
 

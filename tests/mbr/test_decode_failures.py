@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +248,22 @@ def test_signals_have_their_exit_codes(tmp_path: Path, sent: signal.Signals, cod
     _, errors = process.communicate()
     assert process.returncode == code
     assert b"Traceback" not in errors
+    assert b"--resume" not in errors  # nothing was kept
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "l.jsonl", RECORDS * 20_000)
+    command = [Path(sys.executable).with_name("mbr-decode"), *CHRF, "-o", "out.txt"]
+    environment = {**os.environ, "MBR_COMMIT_SECONDS": "0"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, env=environment)
+    while not (tmp_path / "out.txt.partial").exists() or not (tmp_path / "out.txt.partial").stat().st_size:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    _, errors = process.communicate()
+    assert process.returncode == 143
+    pattern = rb"error: terminated; run the same command with --resume to continue \([\d,]+ segments done\)\n"
+    assert re.search(pattern, errors)
 
 
 def test_nbest_one_reminds_mbrs_users_of_top(run: Run, lists: Path) -> None:

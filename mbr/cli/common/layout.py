@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from candidates.common.words import counted as counted
+
 WIDTH = 110  # of a table that goes to a file or a pipe
 LONGEST_NAME = 28
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from candidates.command.console import Console, Parser, add_message_options
+from candidates.command.console import Console, Parser, add_message_options, going_on
 from candidates.command.numbers import check_numbers
 from candidates.common.errors import MbrError, UsageError
 from candidates.formats import INPUT_FORMATS
@@ -172,13 +172,19 @@ def command(argv: Sequence[str] | None = None) -> int:
     options.nbest = nbest_of(options)
     settings, judges, oracle = settings_of(options), judges_of(options), oracle_of(options)
     began = time.monotonic()
-    with ExitStack() as stack:
+    with going_on(_way_on(options)), ExitStack() as stack:
         lists = read_input(options, settings, judges, oracle, stack, console)
         _make_folder(regular_target(Path(options.output)))
         done = _compare(options, settings, judges, oracle, lists, stack, console)
     _print_table(done)
     _write(done, options)
     return _report(done, options, console, time.monotonic() - began)
+
+
+def _way_on(options: argparse.Namespace) -> str:
+    if options.no_cache:
+        return "without --no-cache, a second run would continue where this one ended"
+    return "a second run continues where this one ended (what was scored is kept)"
 
 
 def _make_folder(folder: Path) -> None:

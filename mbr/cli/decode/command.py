@@ -30,7 +30,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     options = p.parse_args(with_config(p, sys.argv[1:] if argv is None else argv))
     from mbr.cli.decode.checks import check  # not needed for --help
 
-    console = Console("mbr-decode", quiet=options.quiet, log_format=options.log_format)
+    console = Console("mbr-decode", quiet=options.quiet, verbose=options.verbose, log_format=options.log_format)
     if options.list_utilities:
         return _list_utilities()
     check(options, console)

@@ -13,16 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from tqdm import tqdm
-
 from candidates.cli import generate_lists, show_cut_off, show_notices
 from candidates.command.config import save_config
-from candidates.command.console import Console
+from candidates.command.console import Console, going_on
 from candidates.command.journal import Publisher, beside, publish_as_is
+from candidates.command.progress import segment_bar
 from candidates.command.sink import Sink
 from candidates.command.streams import is_typed
 from candidates.common.errors import InputError
-from candidates.formats import BadRecord, render_failure, render_list
+from candidates.formats import BadRecord, guess_format, render_failure, render_list
 from candidates.generation import Generator
 from mbr.cache.log import ScoreLog
 from mbr.cli.decode.records import header, render
@@ -45,13 +44,15 @@ def decode_into_sink(
     typed = is_typed(options.candidates or options.sources)
     with ExitStack() as stack:
         settings = _settings(signature, options)
-        sink = stack.enter_context(Sink(output, files.publishers, settings, resume=options.resume, force=options.force))
+        sink = Sink(output, files.publishers, settings, resume=options.resume, force=options.force)
+        stack.enter_context(going_on(sink.way_on))
+        stack.enter_context(sink)
         log = None
         if output and decoder.recipe.budget_total is not None:
             path = beside(output, ".scores")
             log = ScoreLog(path, json.dumps(settings), resume=options.resume, force=options.force, warn=console.warn)
             decoder = replace(decoder, memory=stack.enter_context(log))
-        bar = stack.enter_context(tqdm(unit=" segments", disable=typed or not console.shows_progress, leave=False))
+        bar = stack.enter_context(segment_bar(console, _one_per_line(options), done=sink.done))
         sink.begin(header(options.format), *(b"" for _ in files.publishers))
         records = generate_lists(generator, options.sources, sink) if generator else sink.remaining(lists)
         for window in decoder.windows(records, singly=typed):
@@ -70,8 +71,16 @@ def decode_into_sink(
         show_cut_off(generator, console)
     if not tally.segments and not sink.done:
         console.warn_of_nothing(options.candidates or options.sources, "list" if generator is None else "line of text")
-    tally.report(console, signature)
+    tally.report(console, signature, done_before=sink.before)
     return 1 if tally.failed or sink.failed_before else 0
+
+
+def _one_per_line(options: argparse.Namespace) -> str | None:
+    """The input file that has a line for every segment, if there is one."""
+    if options.sources is not None or options.candidates is None:
+        return cast(str | None, options.sources)
+    jsonl = (options.input_format or guess_format(options.candidates)) == "jsonl"
+    return options.candidates if jsonl else None
 
 
 def _signature(decoder: Decoder, generator: Generator | None, options: argparse.Namespace) -> Signature:

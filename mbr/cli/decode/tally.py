@@ -12,6 +12,7 @@ from statistics import median
 import numpy as np
 
 from candidates.command.console import Console
+from candidates.common.words import counted
 from mbr.decide import Decision
 from mbr.signature import Signature
 
@@ -53,13 +54,23 @@ class Running:
         return float((self.squares / self.count) ** 0.5)
 
 
+# What a flag says of a number of lists.
+FLAGS = {
+    "tie": "in {lists} the second candidate is exactly as good",
+    "single": "{lists} had one distinct candidate",
+    "truncated": "in {lists} a text is longer than the model takes",
+    "unseen": "in {lists} the budget did not suffice to compare all candidates",
+    "fallback": "for {lists} the first candidate stands in",
+}
+
+
 class Tally:
     """Totals of the run so far. `add` every window, then `report` once."""
 
     def __init__(self) -> None:
         self.segments = self.passes = self.failed = 0
         self.flags: Counter[str] = Counter()
-        self._candidates = 0
+        self._chosen = self._listed = self._compared = self._unknown = 0
         self._numbers = {name: Running() for name in ("estimated_regret", "contenders", "rho", "tau")}
         self._began = time.monotonic()
 
@@ -68,32 +79,63 @@ class Tally:
             self.segments += 1
             self.passes += decision.passes
             self.flags.update(decision.flags)
+            self._chosen += bool(decision.ranking)
+            self._listed += len(decision.candidates) if decision.candidates else 0
             if decision.error:
                 self.failed += 1
                 console.warn(decision.error)
             elif decision.passes:
-                self._candidates += int(np.isfinite(decision.expected).sum())
+                self._compared += int(np.isfinite(decision.expected).sum())
+                self._unknown += decision.certainty.estimated_regret is None
                 for name, numbers in self._numbers.items():
                     if (value := getattr(decision.certainty, name)) is not None:
                         numbers.add(value)
 
-    def report(self, console: Console, signature: Signature) -> None:
+    def report(self, console: Console, signature: Signature, *, done_before: int = 0) -> None:
+        """Say what was chosen, how sure it is and what it cost; details with --verbose, then the signature."""
         seconds = time.monotonic() - self._began
-        each = f" ({self.passes / self._candidates:.1f} per candidate)" if self._candidates else ""
-        flags = "".join(f", {count} {flag}" for flag, count in sorted(self.flags.items()))
-        failed = f", {self.failed} failed" if self.failed else ""
         console.info(
-            f"{self.segments} segments, {self.passes} pairs scored{each} in {seconds:.1f} s{flags}{failed}",
+            self._outcome(seconds, done_before),
             segments=self.segments,
             passes=self.passes,
             seconds=round(seconds, 3),
             failed=self.failed,
             flags=dict(self.flags),
         )
-        self._report_certainty(console)
+        if loss := self._loss():
+            console.info(loss)
+        self._details(console)
         console.info(str(signature))
 
-    def _report_certainty(self, console: Console) -> None:
+    def _outcome(self, seconds: float, done_before: int) -> str:
+        words = [
+            f"{counted(self._chosen, 'translation')} chosen from {counted(self._listed, 'distinct candidate')} "
+            f"in {seconds:.1f} s"
+        ]
+        if self.passes:
+            each = f" ({self.passes / self._compared:.1f} per candidate)" if self._compared else ""
+            words.append(f"{counted(self.passes, 'pair')} scored{each}")
+        words += [
+            FLAGS.get(flag, f"{flag}: {{lists}}").format(lists=counted(count, "list"))
+            for flag, count in sorted(self.flags.items())
+        ]
+        if self.failed:
+            words.append(f"{counted(self.failed, 'segment')} failed")
+        if done_before:
+            words.append(f"{counted(done_before, 'segment')} done before")
+        return "; ".join(words)
+
+    def _loss(self) -> str:
+        """What the choices may lose for pairs that were not scored; empty where that is nothing."""
+        regret = self._numbers["estimated_regret"]
+        what = "expected loss against scoring every pair"
+        unknown = f"not known for {counted(self._unknown, 'segment')}" if self._unknown else ""
+        if not regret.total:
+            return f"{what}: {unknown}" if unknown else ""
+        large = f"{counted(regret.above, 'segment') if regret.above else 'no segment'} above 5 %"
+        return "; ".join(filter(None, [f"{what}: {_percent(regret.mean)} on average", large, unknown]))
+
+    def _details(self, console: Console) -> None:
         """Means of regret and contenders, median of rho, root mean square of tau, where decisions have them.
 
         tau rests on few pairs of each list, so a median of it would be too small.
@@ -118,4 +160,9 @@ class Tally:
             summary["tau"] = tau.root_mean_square
             words.append(f"tau {tau.root_mean_square:.2f}")
         if words:
-            console.info("; ".join(words), **{name: round(value, 6) for name, value in summary.items()})
+            console.detail("; ".join(words), **{name: round(value, 6) for name, value in summary.items()})
+
+
+def _percent(share: float) -> str:
+    """A share in words: two digits, and never a zero for what is more than nothing."""
+    return f"{100 * share:.1f} %" if share >= 0.001 else "below 0.1 %"

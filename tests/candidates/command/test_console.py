@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pytest
 
-from candidates.command.console import Console, Parser, Terminated, add_message_options, run
+from candidates.command.console import Console, Parser, Terminated, add_message_options, going_on, run
 from candidates.common.errors import (
     EnvironmentProblem,
     InputError,
@@ -101,6 +101,16 @@ def test_json_messages_are_one_object_per_line(capsys: Captured) -> None:
         ("warning", "few lists"),
         ("error", "no lists"),
     ]
+
+
+def test_details_are_for_those_who_want_them(capsys: Captured) -> None:
+    Console("mbr-test").detail("rho 0.1")
+    Console("mbr-test", verbose=True, quiet=True).detail("rho 0.1")
+    assert capsys.readouterr().err == ""
+    Console("mbr-test", verbose=True).detail("rho 0.1")
+    assert capsys.readouterr().err == "mbr-test: rho 0.1\n"
+    Console("mbr-test", log_format="json").detail("numbers", rho=0.1)
+    assert json.loads(capsys.readouterr().err)["rho"] == 0.1
 
 
 def test_a_full_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +248,31 @@ def test_errors_are_json_where_messages_are(
     assert exit_code(raising(InputError("x")), words=words, monkeypatch=monkeypatch) == 3
     record = json.loads(capsys.readouterr().err)
     assert (record["level"], record["command"], record["message"]) == ("error", "mbr-test", "x")
+
+
+@pytest.mark.parametrize(
+    ("error", "word"), [(KeyboardInterrupt(), "interrupted"), (Terminated(), "terminated"), (InputError("bad"), "bad")]
+)
+@pytest.mark.parametrize("advice", ["do it again", None])
+def test_an_interruption_says_how_to_go_on(
+    error: BaseException, word: str, advice: str | None, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = type(error)(*error.args)
+
+    def main() -> int:
+        with going_on("something more general"), going_on(lambda: advice):
+            raise error
+
+    exit_code(main, monkeypatch=monkeypatch)
+    way_on = "" if word == "bad" else f"; {advice or 'something more general'}"
+    assert capsys.readouterr().err == f"mbr-test: error: {word}{way_on}\n"
+
+
+def test_verbose_shows_where_an_error_came_from(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert exit_code(raising(InputError("x")), words=("--verbose",), monkeypatch=monkeypatch) == 3
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback")
+    assert shown.endswith("mbr-test: error: x\n")
 
 
 def test_a_termination_signal_unwinds_the_program(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,20 @@ def test_what_is_noted_before_publishing_is_noted_in_time(tmp_path: Path) -> Non
         assert list(sink.remaining(ITEMS)) == []
         sink.finish(lambda failed: None)
     assert (tmp_path / "out").read_bytes() == b"head\none\ntwo\nthree\n"
+
+
+def test_the_way_on_is_known_where_something_was_kept(tmp_path: Path) -> None:
+    def interrupted(output: Path | None, items: Sequence[str]) -> str | None:
+        with suppress(Killed), Sink(output, [], {}, resume=True, force=False) as sink:
+            sink.begin(b"")
+            for item in sink.remaining(items):
+                sink.write(item.encode(), [], segments=1, failed=0)
+            raise Killed
+        return sink.way_on()
+
+    assert interrupted(None, ITEMS) is None
+    assert interrupted(tmp_path / "a.txt", []) is None
+    done = interrupted(tmp_path / "a.txt", ITEMS[:1])
+    assert done == "run the same command with --resume to continue (1 segment done)"
+    again = interrupted(tmp_path / "a.txt", ITEMS)
+    assert again == "run the same command with --resume to continue (3 segments done)"

@@ -46,15 +46,24 @@ def test_all_of_a_setting() -> None:
     (setting,) = parse_settings(
         [
             "pear=f,strategy=race:0.02,add=logprob:3,add=cometkiwi:-1,add-model=cometkiwi:k,weights=uniform,"
-            "prefilter=chrf:30,dtype=bf16,offline=true,threads=2"
+            "prefilter=chrf:30,dtype=bf16"
         ]
     )
     recipe = setting.recipe
     assert (recipe.utility, recipe.strategy, recipe.strategy_options["tolerance"]) == ("pear", "race", 0.02)
     assert recipe.terms == (TermSpec("logprob", 3.0), TermSpec("cometkiwi", -1.0, {"model": "k"}))
     assert (recipe.weights, recipe.prefilter) == ("uniform", PrefilterSpec("chrf", 30))
-    assert recipe.options == {"model": "f", "dtype": "bf16", "offline": True, "threads": 2}
+    assert recipe.options == {"model": "f", "dtype": "bf16"}
     assert setting.chosen_by() == ["pear", "logprob", "cometkiwi", "chrf"]
+
+
+@pytest.mark.parametrize("pair", ["threads=2", "offline=true", "device=cpu", "batch-tokens=100", "cache-dir=x"])
+def test_options_that_say_how_to_run_are_no_part_of_a_setting(pair: str) -> None:
+    option = pair.split("=")[0]
+    with pytest.raises(UsageError, match=f"says how to run .* give it to the whole run \\(--{option}\\)"):
+        parse_settings([f"pear,{pair}"])
+    with pytest.raises(UsageError, match="term 'cometkiwi': .* says how to run"):
+        parse_settings([f"chrf,add=cometkiwi:1,add-option=cometkiwi:{pair.replace('=', ':')}"])
 
 
 def test_a_setting_follows_the_origin_of_the_lists() -> None:

@@ -55,7 +55,9 @@ def test_with_an_unlimited_budget_the_decision_is_exact(
     assert exact.margin is None or exact.margin < 1e-4 or found.text == exact.text
     assert "unseen" not in found.flags
     if "single" not in found.flags:
-        assert found.estimated_regret == pytest.approx(0, abs=1e-6)
+        # Of few candidates, too few pairs are scored in both orders to know that the utility is exactly antisymmetric.
+        unknown = utility is Better and len(found.ranking) < 29
+        assert (found.estimated_regret is None and unknown) or found.estimated_regret == pytest.approx(0, abs=1e-6)
 
 
 def test_race_without_tolerance_sees_what_no_model_expects() -> None:
@@ -186,7 +188,7 @@ def test_where_all_are_equal_the_first_is_chosen(name: str, size: int) -> None:
         assert (decision.flags, decision.passes) == (("single",), 0)
         return
     assert decision.flags == ("tie",)
-    assert decision.estimated_regret == 0
+    assert decision.estimated_regret == 0 or (decision.estimated_regret is None and name not in ("full", "both"))
     assert np.nan_to_num(decision.expected).tolist() == [0] * size
 
 

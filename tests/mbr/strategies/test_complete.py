@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.support.replay import replay
+from benchmarks.support.replay import regret, replay, segment_of, truth
 from mbr.strategies import Outcome, Segment, get_strategy
 from mbr.strategies.half import regular_tournament
 
@@ -69,3 +69,78 @@ def test_scored_marks_what_was_asked() -> None:
     outcome, _ = play("half", matrix(4))
     assert outcome.scored.tolist() == np.triu(np.ones((4, 4), bool), 1).tolist()
     assert play("full", matrix(3), diagonal=True)[0].scored.all()
+
+
+def with_slot_effects(seed: int, size: int, constant: float, candidates: float, pairs: float) -> np.ndarray:
+    """Differences of qualities (root mean square 1) and an order bias: a constant, effects of candidates, of pairs."""
+    draw = np.random.default_rng(seed)
+    quality = draw.normal(size=size) / 2**0.5
+    own, bias = draw.normal(size=(2, size, size)) / 2**0.5
+    effects = candidates * draw.normal(size=size) / 2**0.5
+    values = quality[:, None] - quality + 0.1 * (own - own.T) + constant + pairs * (bias + bias.T)
+    values += effects[:, None] + effects
+    np.fill_diagonal(values, 0)
+    return values.astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "effects"),
+    [
+        ("half", 30, (1.0, 0.5, 0.3)),  # true: 22 %
+        ("half", 30, (0.3, 0.3, 0.1)),
+        ("half", 60, (0.0, 0.5, 0.1)),
+        ("balanced", 30, (1.0, 0.5, 0.3)),  # true: 1.3 %
+    ],
+)
+def test_one_order_says_what_the_other_may_change(name: str, size: int, effects: tuple[float, float, float]) -> None:
+    true, estimated = [], []
+    for seed in range(150):
+        values = with_slot_effects(seed, size, *effects)
+        played = replay(values, get_strategy(name), segment_of(values, seed))
+        true.append(regret(truth(values), int(played.ranking[0])))
+        estimated.append(played.outcome.certainty.estimated_regret)
+    assert np.mean(true) > 0.005
+    assert 0.5 < np.mean(estimated) / np.mean(true) < 2
+
+
+@pytest.mark.parametrize("name", ["half", "balanced"])
+def test_pairs_in_the_other_order_measure_the_bias_and_change_no_score(name: str) -> None:
+    values = with_slot_effects(1, 40, 0.5, 0.2, 0.1)
+    outcome, passes = play(name, values)
+    assert passes == 780 + 15 == get_strategy(name).passes(40, 0, "antisymmetric")
+    assert outcome.scored.sum() == 780
+    np.testing.assert_array_equal(outcome.values, -outcome.values.T)
+    np.testing.assert_array_equal(outcome.values[outcome.scored], values[outcome.scored])
+    bias = ((values + values.T) / 2)[~np.eye(40, dtype=bool)]
+    differences = outcome.values.mean(axis=1)
+    differences = (differences[:, None] - differences)[~np.eye(40, dtype=bool)]
+    assert outcome.certainty.tau == pytest.approx(np.sqrt((bias**2).mean() / (differences**2).mean()), rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["half", "balanced"])
+def test_an_exactly_antisymmetric_utility_loses_nothing_by_one_order(name: str) -> None:
+    certainty = play(name, np.round(matrix(40) * 64) / 64)[0].certainty
+    assert (certainty.estimated_regret, certainty.contenders, certainty.tau) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("name", ["half", "balanced", "race", "halving", "prune"])
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_what_one_order_of_few_pairs_may_lose_is_not_known(name: str, size: int) -> None:
+    certainty = play(name, matrix(size, order_bias=0.5))[0].certainty
+    assert (certainty.estimated_regret, certainty.contenders) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["full", "both"])
+@pytest.mark.parametrize("size", [2, 3, 30])
+def test_both_orders_of_every_pair_leave_nothing_open(name: str, size: int) -> None:
+    certainty = play(name, matrix(size, order_bias=0.5))[0].certainty
+    assert (certainty.estimated_regret, certainty.contenders) == (0, 1)
+
+
+def test_the_estimate_of_one_order_includes_terms() -> None:
+    """Terms that decide the list leave nothing open."""
+    values = with_slot_effects(1, 30, 1.0, 0.5, 0.3)
+    open_choice = replay(values, get_strategy("half"), segment_of(values, 1)).outcome.certainty
+    decided = replay(values, get_strategy("half"), segment_of(values, 1, terms=50.0 * (np.arange(30) == 7))).outcome
+    assert open_choice.estimated_regret > 0.01
+    assert (decided.certainty.estimated_regret, decided.certainty.contenders) == (0, 1)

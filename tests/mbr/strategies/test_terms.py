@@ -100,7 +100,9 @@ def test_with_all_pairs_scored_it_is_the_expected_utility_plus_the_terms(
     assert choice(outcome, segment) == exact.argmax()
     off_diagonal = ~np.eye(size, dtype=np.bool_)
     np.testing.assert_array_equal(outcome.values[off_diagonal], values[off_diagonal])  # pure utilities
-    assert outcome.certainty.estimated_regret == pytest.approx(0, abs=1e-9)
+    one_order = relation == "antisymmetric" and name not in ("full", "both")  # of too few pairs to know what that loses
+    regret = outcome.certainty.estimated_regret
+    assert (regret is None and one_order) or regret == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize("relation", ["antisymmetric", "none"])
@@ -327,3 +329,17 @@ def test_taking_candidates_takes_their_terms() -> None:
     assert taken.with_terms(np.array([0.5, 0.25])).tolist() == [3.5, 1.25]
     assert segment.with_terms(np.array([0.5, 0.25]), np.array([2, 0])).tolist() == [2.5, 0.25]
     assert segment_of(np.zeros((4, 4)), 1).take(np.array([0])).terms is None
+
+
+@pytest.mark.parametrize("name", ["halving", "prune"])
+@pytest.mark.parametrize("relation", ["antisymmetric", "none"])
+def test_a_budget_for_few_looks_at_those_with_the_best_terms(name: str, relation: Any) -> None:
+    """With 6 passes for 20 candidates, the first reference meets those with the best terms."""
+    for seed in range(5):
+        values, segment, _ = random_list(20, seed, relation, "exclude", equal=True)
+        outcome, _ = play(name, {"budget": 6}, values, segment)
+        assert outcome.ranking is not None
+        best = np.argsort(-segment.terms)[:4].tolist()
+        # Without a relation the reference itself has no estimate.
+        assert len(set(best) - set(outcome.ranking)) <= (relation == "none")
+        assert len(outcome.ranking) <= 7
