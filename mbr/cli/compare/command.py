@@ -33,7 +33,6 @@ from mbr.cli.common.recipes import add_reference_options
 if TYPE_CHECKING:
     from mbr.cli.compare.input import Input
     from mbr.compare import Comparison, Setting
-    from mbr.evaluate import JudgeSpec
 
 QUICK_START = """\
 quick start:
@@ -126,7 +125,8 @@ def _add_judges(p: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="NAME[=MODEL]",
-        help="see mbr-evaluate --list-judges (default, with references: chrf bleu ter)",
+        help="see mbr-evaluate --list-judges (default: chrf bleu ter; without references "
+        "those of --model that need none, else embedding-qe if its encoder is installed)",
     )
     g.add_argument(
         "--baseline", metavar="LABEL", help="the row that the others are tested against (default: the first)"
@@ -169,12 +169,13 @@ def command(argv: Sequence[str] | None = None) -> int:
 
     # Misfits end here, before anything is read or loaded.
     options.nbest = nbest_of(options)
-    settings, judges, oracle = settings_of(options), judges_of(options), oracle_of(options)
+    settings, oracle = settings_of(options), oracle_of(options)
+    judges_of(options)
     began = time.monotonic()
     with ExitStack() as stack:
-        lists = read_input(options, settings, judges, oracle, stack, console)
+        lists = read_input(options, settings, oracle, stack, console)
         _make_folder(regular_target(Path(options.output)))
-        done = _compare(options, settings, judges, oracle, lists, stack, console)
+        done = _compare(options, settings, oracle, lists, stack, console)
     _print_table(done)
     _write(done, options)
     return _report(done, options, console, time.monotonic() - began)
@@ -214,7 +215,6 @@ def _check(options: argparse.Namespace) -> None:
 def _compare(
     options: argparse.Namespace,
     settings: Sequence[Setting],
-    judges: Sequence[JudgeSpec],
     oracle: str | None,
     lists: Input,
     stack: ExitStack,
@@ -227,7 +227,7 @@ def _compare(
     return compare(
         lists.records,
         settings,
-        judges,
+        lists.judges,
         references=lists.references,
         rules=rules_of(options, options.nbest or lists.origin.get("nbest")),
         baseline=options.baseline,
