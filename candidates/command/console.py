@@ -24,8 +24,7 @@ from candidates.common.text import FULL
 
 EXIT_CODES = """\
 exit codes:
-  0 done            1 some segments failed (--on-error skip or fallback)
-  2 usage           3 input data      4 model        5 memory or disk
+  0 done            {failed}2 usage           3 input data      4 model        5 memory or disk
   6 environment     70 a bug here     130/143 interrupted/terminated     141 output pipe closed"""
 
 
@@ -66,11 +65,12 @@ class Console:
 class Parser(argparse.ArgumentParser):
     """argparse with hyphens or underscores in option names, defaults in the help, and short errors."""
 
-    def __init__(self, prog: str, description: str, epilog: str) -> None:
+    def __init__(self, prog: str, description: str, epilog: str, *, failed: str = "") -> None:
+        """`failed`: what exit code 1 means, of a command that can end with it."""
         super().__init__(
             prog=prog,
             description=description,
-            epilog=f"{epilog.rstrip()}\n\n{EXIT_CODES}",
+            epilog=f"{epilog.rstrip()}\n\n{EXIT_CODES.format(failed=f'1 {failed}{chr(10)}  ' if failed else '')}",
             formatter_class=_Formatter,
             allow_abbrev=False,
         )

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
 quick start:
-  pear-score pairs.tsv -o scored.tsv                       columns src, mt_0, mt_1: is mt_0 better than mt_1?
-  pear-score refs.tsv --both                               columns src, mt, ref: mt against its reference
-  pear-score outputs.tsv --systems A B C --anchor ref      several systems against one anchor: means per system
-  pear-score refs.tsv --model RESUME                       columns src, ref, mt: is mt better than its reference?
-  pear-score outputs.tsv --model SINGLE                    columns src, mt: the quality of mt on its own
+  pear-score pairs.tsv --model en-de -o scored.tsv         columns src, mt_0, mt_1: is mt_0 better than mt_1?
+  pear-score refs.tsv --model en-de --both                 columns src, mt, ref: mt against its reference
+  pear-score outputs.tsv --model en-de --systems A B C --anchor ref        several systems: means per system
+  pear-score refs.tsv --model my-resume                    columns src, ref, mt: is mt better than its reference?
+  pear-score refs.tsv --model my-single                    columns src, mt: the quality of mt on its own
+  pear-score pairs.tsv --model pear                        the released PEAR: downloads 2.3 GB
 
 A positive score means the first translation is better. Cells are taken literally: no quoting, no escapes."""
 

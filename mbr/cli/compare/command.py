@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
 quick start:
-  mbr-compare --sources src.txt --references ref.txt --utility pear chrf --strategy race halving -o report
-  mbr-compare --candidates lists.jsonl --utility comet pear=FOLDER,strategy=half --judge chrf xcomet -o report
-  mbr-compare --preset pear-table2 --candidates lists.jsonl --references ref.txt --device cuda -o table2"""
+  mbr-compare --sources src.txt --references ref.txt --nbest 20 --utility pear chrf --strategy race halving -o report
+  mbr-compare --candidates lists.jsonl --utility chrf pear,strategy=half bleu,prefilter=chrf:4 -o lists-report
+  mbr-compare --preset pear-table2 --candidates lists.jsonl --references ref.txt -o table2   downloads 60 GB: for GPUs"""
 
 FILES = ("report.html", "report.json", "report.tsv")
 
@@ -50,6 +50,7 @@ def parser() -> Parser:
         "settings, judge the choices, and write a page (report.html), the same for programs (report.json) and a table "
         "(report.tsv).",
         QUICK_START,
+        failed="some segments were left out, or the first candidate stands in for a choice",
     )
     _add_input(p)
     _add_settings(p)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
   mbr-metaeval --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --human mqm
-  mbr-metaeval --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --own mine=scores.tsv --score chrf --significance
-  mbr-metaeval --table scores.tsv --human mqm --statistics acc-eq,pdp --format latex
+  mbr-metaeval --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --own mine=mine.tsv --score chrf --significance
+  mbr-metaeval --table scores.tsv --human mqm --statistics acc_eq,pdp --format latex
 
 tasks (mbr-metaeval TASK --help):
 """

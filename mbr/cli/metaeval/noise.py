@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
   mbr-metaeval noise --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --plot noise.svg
-  mbr-metaeval noise --table scores.tsv --human mqm --statistics pdp,acc-eq,spa --repeats 20 --format json"""
+  mbr-metaeval noise --table scores.tsv --human mqm --statistics pdp,acc_eq,spa --repeats 20 --format json"""
 
 
 def parser() -> Parser:

@@ -295,7 +295,6 @@ def test_references_may_come_with_the_lists() -> None:
         ({"references": [["one"]]}, "but there are 24 segments"),
         ({"words": ["overlap,label=random candidate"]}, "two rows are called"),
         ({"words": []}, "nothing to compare"),
-        ({"judges": []}, "no judge"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_the_work(given: dict[str, Any], message: str) -> None:
