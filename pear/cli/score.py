@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
+from candidates.command.numbers import check_numbers
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.model_options import add_model_options
 from candidates.common.errors import InputError, ModelError, UsageError
@@ -76,6 +77,7 @@ def command(argv: Sequence[str] | None = None) -> int:
 
     options = parser().parse_args(argv)
     console = Console("pear-score", quiet=options.quiet, log_format=options.log_format)
+    check_numbers(options, positive=("batch_tokens",), not_negative=("threads",))
     inputs = [options.input, *input_models(options.model, options.encoder)]
     check_outputs({"output": options.output}, inputs=inputs, force=options.force)
     rows = lines(options.input)
