@@ -25,7 +25,7 @@ from candidates.command.launch import COMMANDS
 from candidates.common.errors import MbrError, ModelError
 from mbr.cli.metaeval.command import TASKS
 from tests.conftest import write_jsonl
-from tests.mbr.metaeval.made import OUTPUTS, write_set
+from tests.mbr.metaeval.made import OUTPUTS, write_ratings, write_set
 from tests.mbr.metaeval.test_studies import ERRORS
 from tests.support.pages import SAMPLE
 
@@ -130,16 +130,7 @@ def _write_metaeval(folder: Path) -> None:
     pairs = [f"{a}\t{b}\t{n}\t{len(a) - len(b) + n}\n" for a in OUTPUTS for b in OUTPUTS if a != b for n in range(1, 5)]
     (folder / "pear.tsv").write_text("system\tother\tsegment\tscore\n" + "".join(pairs))
     (folder / "mqm_ted_ende.tsv").write_text(ERRORS)
-    head_line, *_ = ERRORS.splitlines(keepends=True)
-    marks = (("Fluency/Grammar", "Minor"), ("Accuracy/Mistranslation", "Major"), ("No-error", "No-error"))
-    rated = [
-        f"{system}\td\t{segment}\trater{rater}\ts\tt\t{category}\t{severity}\n"
-        for number, system in enumerate("abc")
-        for segment in range(1, 5)
-        for rater in range(3)
-        for category, severity in [marks[(number + segment * rater) % 3]]
-    ]
-    (folder / "mqm_generalMT.tsv").write_text(head_line + "".join(rated))
+    write_ratings(folder / "mqm_generalMT.tsv")
     with tarfile.open(folder / "post-editing-test-en-de-test.tar.gz", "w:gz") as archive:
         for suffix, text in (("src", "a\nb\n"), ("mt", "x y\nz\n"), ("pe", "x\nz\n")):
             entry = tarfile.TarInfo(f"set/test.{suffix}")

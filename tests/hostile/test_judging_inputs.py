@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
 from collections.abc import Callable
 from importlib import import_module
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from candidates.command.launch import COMMANDS
 from candidates.common.errors import MbrError
 from tests.conftest import write_jsonl
-from tests.mbr.metaeval.made import write_set
+from tests.mbr.metaeval.made import write_ratings, write_set
 from tests.mbr.metaeval.test_studies import ERRORS
 
 pytestmark = pytest.mark.one_world
@@ -72,7 +73,7 @@ CASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "folder output": (f"{SET}/system-outputs/en-de/mid.txt", (*DATA, "--score", "chrf", "--no-cache")),
     "folder reference": (f"{SET}/references/en-de.refA.txt", (*DATA, "--score", "chrf", "--no-cache")),
     "errors": ("mqm_ende.tsv", ("mbr-metaeval", "oracle", "--errors", "mqm_ende.tsv", "--format", "json")),
-    "ratings": ("mqm_ende.tsv", ("mbr-metaeval", "parity", "--ratings", "mqm_ende.tsv", "--groups", "2", *METAEVAL)),
+    "ratings": ("rated_mqm.tsv", ("mbr-metaeval", "parity", "--ratings", "rated_mqm.tsv", "--groups", "2", *METAEVAL)),
     "post-edits": (
         "good.txt",
         ("mbr-metaeval", "post-edits", "--sources", "good.txt", "--before", "other.txt", "--after", "good.txt",
@@ -90,8 +91,6 @@ def in_lines(change: Callable[[list[bytes]], list[bytes]]) -> Callable[[bytes], 
 
 def number(text: bytes) -> Callable[[bytes], bytes]:
     """Every number becomes this one."""
-    import re
-
     return lambda content: re.sub(rb"-?\d+\.\d+|(?<=[\t ])-?\d+", text, content)
 
 
@@ -156,13 +155,14 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_set(folder / "data")
     scores = [("a", 0.5), ("b", -1.25), ("c", 3.0), ("d", 2.5)]
     rows = [(name, n, x * n, x * x - n, n - x) for name, x in scores for n in range(1, 5)]
-    head = ("system", "segment", "mqm", "metric", "other")
+    head = ("system", "segment", "mqm", "metric", "length")
     (folder / "scores.tsv").write_text("".join("\t".join(map(str, row)) + "\n" for row in (head, *rows)))
     write_jsonl(folder / "scores.jsonl", [dict(zip(head, row, strict=True)) for row in rows])
     own = [(system, n, n - len(system) + 0.5) for system in ("good", "mid", "poor", "refA", "refB") for n in range(1, 5)]
     (folder / "mine.tsv").write_text("".join(f"{system}\t{x}\n" for system, _, x in own))
     write_jsonl(folder / "mine.jsonl", [{"system": s, "segment": n, "score": x} for s, n, x in own])
     (folder / "mqm_ende.tsv").write_text(ERRORS)
+    write_ratings(folder / "rated_mqm.tsv")
     with tarfile.open(folder / "pe.tar.gz", "w:gz") as archive:
         for suffix, text in (("src", "a\nb\n"), ("mt", "x y\nz\n"), ("pe", "x\nz\n")):
             entry = tarfile.TarInfo(f"set/test.{suffix}")
