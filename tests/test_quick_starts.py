@@ -126,7 +126,9 @@ def _write_metaeval(folder: Path) -> None:
         text = "".join("\t".join(map(str, row)) + "\n" for row in (head, *table))
         (folder / name).write_text(text.replace("refA", "ref"))
     (folder / "mine.tsv").write_text("".join(f"{system}\t{x}\n" for system, _, x in scored))
-    write_jsonl(folder / "mine.jsonl", [{"system": s.replace("refA", "ref"), "segment": n, "score": x} for s, n, x in scored])
+    write_jsonl(
+        folder / "mine.jsonl", [{"system": s.replace("refA", "ref"), "segment": n, "score": x} for s, n, x in scored]
+    )
     pairs = [f"{a}\t{b}\t{n}\t{len(a) - len(b) + n}\n" for a in OUTPUTS for b in OUTPUTS if a != b for n in range(1, 5)]
     (folder / "pear.tsv").write_text("system\tother\tsegment\tscore\n" + "".join(pairs))
     (folder / "mqm_ted_ende.tsv").write_text(ERRORS)
@@ -143,6 +145,13 @@ def test_every_command_has_quick_start_lines_that_begin_with_it() -> None:
         assert lines_of(name), name
         for line in lines_of(name):
             assert name.removesuffix(" agreement") in line, line
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_exit_code_1_is_explained_where_it_can_happen(name: str) -> None:
+    codes = (parser_of(name).epilog or "").partition("exit codes:")[2]
+    assert ("1 some segments" in codes) == (name in ("mbr-decode", "mbr-generate", "mbr-compare"))
+    assert codes.index("0 done") < codes.index("2 usage") < codes.index("3 input data")
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -176,7 +185,7 @@ def outcome(line: str, name: str, monkeypatch: pytest.MonkeyPatch) -> int:
     text, pipe, right = line.partition(" | ")
     if pipe:
         Path("stdin").write_text(shlex.split(text)[1] + "\n")
-        monkeypatch.setattr(sys, "stdin", Path("stdin").open())
+        monkeypatch.setattr(sys, "stdin", Path("stdin").open())  # noqa: SIM115  # until the test ends
     if line.startswith("torchrun "):
         parser_of(name).parse_args(shlex.split(line.partition(")")[2]))
         return 0

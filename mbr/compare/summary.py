@@ -176,9 +176,7 @@ def _left_to_gain(done: Comparison, settings: list[Row], judges: list[JudgeResul
     )
     if round(gap, judge.digits) <= 0:
         return [reached + "no better than the best setting, so these lists leave nothing to gain."]
-    return [
-        reached + f"{gap:.{judge.digits}f} better than the best setting, which is what these lists leave to gain."
-    ]
+    return [reached + f"{gap:.{judge.digits}f} better than the best setting, which is what these lists leave to gain."]
 
 
 def _failures(done: Comparison) -> list[str]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
-from candidates.command.numbers import check_numbers
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.model_options import add_model_options
+from candidates.command.numbers import check_numbers
 from candidates.common.errors import InputError, ModelError, UsageError
 from pear.cli.model import kind_of, open_engine
 

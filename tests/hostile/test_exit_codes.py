@@ -28,8 +28,8 @@ READERS = {
     "mbr-decode --recipe": ("mbr-decode", "--candidates", "lists.jsonl", "--recipe", "INPUT:yaml"),
     "mbr-generate": ("mbr-generate", "--nbest", "2", "--sources", "INPUT:txt"),
     "mbr-compare --candidates": (
-        *("mbr-compare", "--utility", "chrf", "--judge", "chrf", "--candidates", "INPUT:jsonl"),
-        *("--references", "good.txt", "--study", "0", "--trials", "0", "--bootstrap", "0", "--no-cache"),
+        *("mbr-compare", "--utility", "chrf", "--candidates", "INPUT:jsonl"),
+        *("--study", "0", "--trials", "0", "--bootstrap", "0", "--no-cache"),
     ),
     "mbr-compare --references": (
         *("mbr-compare", "--utility", "chrf", "--judge", "chrf", "--candidates", "lists.jsonl"),
@@ -88,11 +88,27 @@ LOADERS = {
 }
 NAMES = {
     "mbr-decode --utility": ("mbr-decode", "--utility", "UNKNOWN", "--candidates", "lists.jsonl"),
-    "mbr-decode --strategy": ("mbr-decode", "--utility", "chrf", "--strategy", "UNKNOWN", "--candidates", "lists.jsonl"),
+    "mbr-decode --strategy": (
+        "mbr-decode",
+        "--utility",
+        "chrf",
+        "--strategy",
+        "UNKNOWN",
+        "--candidates",
+        "lists.jsonl",
+    ),
     "mbr-decode --recipe": ("mbr-decode", "--recipe", "UNKNOWN", "--candidates", "lists.jsonl"),
     "mbr-generate --method": ("mbr-generate", "--method", "UNKNOWN", "--sources", "good.txt"),
     "mbr-compare --utility": ("mbr-compare", "--utility", "UNKNOWN", "--candidates", "lists.jsonl"),
-    "mbr-compare --strategy": ("mbr-compare", "--utility", "chrf", "--strategy", "UNKNOWN", "--candidates", "lists.jsonl"),
+    "mbr-compare --strategy": (
+        "mbr-compare",
+        "--utility",
+        "chrf",
+        "--strategy",
+        "UNKNOWN",
+        "--candidates",
+        "lists.jsonl",
+    ),
     "mbr-compare --judge": ("mbr-compare", "--judge", "UNKNOWN", "--candidates", "lists.jsonl"),
     "mbr-compare --preset": ("mbr-compare", "--preset", "UNKNOWN", "--candidates", "lists.jsonl"),
     "mbr-evaluate --judge": ("mbr-evaluate", "--judge", "UNKNOWN", "--systems", "good.txt", "--references", "good.txt"),
@@ -164,9 +180,7 @@ def outcome(words: tuple[str, ...] | list[str]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("words", "kind", "trouble"), list(reader_cases()))
-def test_an_input_that_cannot_be_read_ends_with_3(
-    words: tuple[str, ...], kind: str, trouble: str, here: Path
-) -> None:
+def test_an_input_that_cannot_be_read_ends_with_3(words: tuple[str, ...], kind: str, trouble: str, here: Path) -> None:
     name = f"input.{kind}" if trouble != "no gzip" else f"input.{kind.removesuffix('.gz')}.gz"
     content = SPOILED[trouble]
     if content == "folder":
@@ -202,7 +216,9 @@ def test_an_unknown_name_ends_with_2(words: tuple[str, ...], here: Path) -> None
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unknown_option_ends_with_2(command: str, here: Path) -> None:
-    task = ["score", "--input", "pairs.tsv"] if command == "pear" else ["pear-folder", "x"] * (command == "pear-convert")
+    task = (
+        ["score", "--input", "pairs.tsv"] if command == "pear" else ["pear-folder", "x"] * (command == "pear-convert")
+    )
     code, message = outcome([command, *task, "--nonesuch"])
     assert code == 2, message
     assert "--nonesuch" in message

@@ -158,7 +158,9 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     head = ("system", "segment", "mqm", "metric", "length")
     (folder / "scores.tsv").write_text("".join("\t".join(map(str, row)) + "\n" for row in (head, *rows)))
     write_jsonl(folder / "scores.jsonl", [dict(zip(head, row, strict=True)) for row in rows])
-    own = [(system, n, n - len(system) + 0.5) for system in ("good", "mid", "poor", "refA", "refB") for n in range(1, 5)]
+    own = [
+        (system, n, n - len(system) + 0.5) for system in ("good", "mid", "poor", "refA", "refB") for n in range(1, 5)
+    ]
     (folder / "mine.tsv").write_text("".join(f"{system}\t{x}\n" for system, _, x in own))
     write_jsonl(folder / "mine.jsonl", [{"system": s, "segment": n, "score": x} for s, n, x in own])
     (folder / "mqm_ende.tsv").write_text(ERRORS)
@@ -195,7 +197,7 @@ def check(case: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     else:
         names = ("out/report.json",) if words[0] == "mbr-compare" else ("out",)
         for name in names:
-            json.loads(written[name], parse_constant=lambda word: pytest.fail(f"{word} in {name}"))
+            json.loads(written[name], parse_constant=lambda word: pytest.fail(f"{word} in the output"))
     for name in written:
         (folder / name).unlink()
     return code
@@ -252,7 +254,9 @@ def test_a_folder_or_nothing_in_place_of_an_input(
 
 @pytest.mark.parametrize("case", ["compare lists", "evaluate decisions", "table", "own", "errors", "folder human"])
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(edits=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 20), st.binary(max_size=6)), min_size=1, max_size=4))
+@given(
+    edits=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 20), st.binary(max_size=6)), min_size=1, max_size=4)
+)
 def test_random_edits(
     case: str, edits: list[tuple[int, int, bytes]], good: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

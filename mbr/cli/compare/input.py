@@ -14,7 +14,7 @@ from candidates.cli import read_sources
 from candidates.command.console import Console
 from candidates.common.cache import cache_folder
 from candidates.common.errors import InputError, ResourceError, UsageError
-from candidates.formats import BadRecord, Record, read_lists
+from candidates.formats import Record, read_lists
 from candidates.kept import Kept, keep_lists
 from candidates.options import generator_of, given_options, method_of
 from mbr.cli.common.texts import read_texts
@@ -53,7 +53,7 @@ def read_input(
     references = [read_texts(path).texts for path in options.references] if options.references else None
     if options.candidates is not None:
         lists = _lists(options, references)
-        _check_lengths(options, references, lists.records)
+        _check_lengths(options, references, len(lists.records))
         _, sets, _ = usable(lists.records, references)
         return replace(lists, judges=check(lists.first, has_references=bool(sets)))
     for name in ("input_format", "logprobs"):
@@ -62,7 +62,7 @@ def read_input(
     sources = list(read_sources(options.sources))
     if not sources:
         raise InputError(f"{options.sources}: no sentence to translate; expected one per line")
-    _check_lengths(options, references, sources)
+    _check_lengths(options, references, len(sources))
     first: First = "beam best" if method_of(options) == "beam" else "most likely"
     judges = check(first, has_references=bool(references))
     return replace(_made(options, sources, references, first, stack, console), judges=judges)
@@ -83,16 +83,11 @@ def _judges(options: argparse.Namespace, console: Console, *, references: bool) 
     return judges
 
 
-def _check_lengths(
-    options: argparse.Namespace, references: list[list[str]] | None, segments: Sequence[Record | str]
-) -> None:
-    """Refuse references that are not parallel to the segments; broken lists are the likelier cause, and named first."""
+def _check_lengths(options: argparse.Namespace, references: list[list[str]] | None, segments: int) -> None:
     for path, texts in zip(options.references or (), references or (), strict=True):
-        if len(texts) != len(segments):
-            broken = next((record for record in segments if isinstance(record, BadRecord)), None)
+        if len(texts) != segments:
             raise InputError(
-                (f"{broken.error}. Also " if broken is not None else "")
-                + f"{path} has {len(texts)} lines, but there are {len(segments)} segments; expected a line for each"
+                f"{path} has {len(texts)} lines, but there are {segments} segments; expected a line for each"
             )
 
 

@@ -39,10 +39,10 @@ def check(options: argparse.Namespace, console: Console) -> None:
 
 
 def _check_no_generation(options: argparse.Namespace) -> None:
-    given = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
-    if given:
-        verb = "goes" if len(given) == 1 else "go"
-        raise UsageError(f"{', '.join(given)} {verb} with text; --candidates holds lists that exist already")
+    generation = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
+    if generation:
+        verb = "goes" if len(generation) == 1 else "go"
+        raise UsageError(f"{', '.join(generation)} {verb} with text; --candidates holds lists that exist already")
 
 
 def _check_outputs(options: argparse.Namespace) -> None:

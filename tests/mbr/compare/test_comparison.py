@@ -347,7 +347,9 @@ def test_a_setting_that_is_best_among_others_is_compared_with_the_baseline_too()
 def test_lists_that_leave_nothing_to_gain() -> None:
     items = [CandidateList.of(f"s{k}", ["ein Hund läuft", "ein"], id=k) for k in range(12)]
     done = run(["longer"], items, judges=["chrf"], references=[["ein Hund läuft"] * 12])
-    assert any("no better than the best setting, so these lists leave nothing to gain" in line for line in summary(done))
+    assert any(
+        "no better than the best setting, so these lists leave nothing to gain" in line for line in summary(done)
+    )
 
 
 def test_two_models_of_a_judge_are_told_apart() -> None:
