@@ -8,9 +8,9 @@ into `mbr-decode --utility chrf`, then 5,000 and 50,000 short sentences into `mb
 bundled model). With a file as output, so that the journal is part of what is measured.
 
 The smaller number must be beyond the warm-up. `mbr-generate` samples every 16 sentences with a translator of its own,
-one per CPU thread at a time, and the allocator keeps what the largest batches so far took: its memory rises by a tenth in
-the first 1,000 to 2,000 sentences (94 MiB after 100, 105 after 1,000, 109 after 2,000) and is level from there on (108
-after 5,000).
+one per CPU thread at a time, and the allocator keeps what the largest batches so far took: its memory rises by a tenth
+in the first 1,000 to 2,000 sentences (94 MiB after 100, 105 after 1,000, 109 after 2,000) and is level from there on
+(108 after 5,000).
 """
 
 from __future__ import annotations

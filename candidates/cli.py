@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 QUICK_START = """\
 quick start:
   echo "Tom told me that he wanted to meet my parents." | mbr-generate --nbest 10
-  mbr-generate --convert Helsinki-NLP/opus-mt-en-de -o opus-en-de
-  mbr-generate --model opus-en-de --method epsilon --sources source.txt -o lists.jsonl"""
+  mbr-generate --sources src.txt --method epsilon -o lists.jsonl
+  mbr-generate --convert Helsinki-NLP/opus-mt-en-fr -o opus-en-fr       downloads 0.3 GB; then --model opus-en-fr"""
 
 
 def parser() -> Parser:
@@ -46,6 +46,7 @@ def parser() -> Parser:
         "Generate a list of candidate translations for each source sentence.",
         QUICK_START,
         file_option=lambda name: "--sources",
+        failed="some segments failed (--on-error skip)",
     )
     g = p.add_argument_group("input and output")
     g.add_argument("--sources", metavar="FILE", default="-", help="one source per line; - is standard input")

@@ -227,9 +227,9 @@ class Pool(Generic[Key]):
         fresh = [conversation for conversation in conversations if conversation.matrix is None]
 
         def compute(places: Sequence[int]) -> list[Scores]:
-            some = [fresh[place] for place in places]
-            utility.prepare([(one.candidates.source, one.candidates.texts) for one in some])
-            return [_block(one, utility) for one in some]
+            opened = [fresh[place] for place in places]
+            utility.prepare([(item.candidates.source, item.candidates.texts) for item in opened])
+            return [_block(conversation, utility) for conversation in opened]
 
         blocks: list[Scores] = []
         if fresh:
@@ -241,7 +241,7 @@ class Pool(Generic[Key]):
                 aggregates[conversation] = block
             else:
                 conversation.matrix = block
-        return [aggregates[one] if one in aggregates else _cells(one) for one in conversations]
+        return [aggregates[item] if item in aggregates else _cells(item) for item in conversations]
 
 
 def _depends_on(conversation: OpenConversation) -> list[str]:

@@ -1,7 +1,8 @@
 """Prose in the code uses the words of the field: a table of old phrases and what to write.
 
 Prose is every docstring, comment, help text and message of the Python files: all strings and comments, as the reader
-sees them, so a phrase is found across line breaks and across the parts of an f-string.
+sees them, so a phrase is found across line breaks and across the parts of an f-string. So is the documentation, but
+for its code.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.support.imports import python_files
+from tests.support.pages import PAGES
 
 pytestmark = pytest.mark.one_world
 
@@ -119,6 +122,18 @@ def _line_of(lines: list[str], first: int, last: int, phrase: str) -> int:
     return first + text[: match.start()].count("\n") if match else first
 
 
+def page_hits(text: str) -> list[Hit]:
+    """Old phrases in a page of documentation, in the order of their lines; code is left out."""
+    # Code becomes a word of its own, with as many line ends, so that lines keep their numbers.
+    text = re.sub(r"^```.*?^```$", lambda code: "\n" * code.group().count("\n"), text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`\n]*`", "{}", text)
+    return sorted(
+        Hit(text[: match.start()].count("\n") + 1, match.group(), rule.better)
+        for rule in RULES
+        for match in re.finditer(rf"\b({rule.pattern})\b", text.replace("\n", " "), re.IGNORECASE)
+    )
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.example)
 def test_every_rule_finds_its_example(rule: Rule) -> None:
     assert [hit.better for hit in hits(f"# {rule.example}\n")] == [rule.better]
@@ -169,6 +184,35 @@ def test_the_prose_of_the_code_uses_the_words_of_the_field(package: str) -> None
         for file in python_files(ROOT, package)
         if not str(file.relative_to(ROOT)).startswith(tuple(EXCEPTIONS))
         for hit in hits(file.read_text(encoding="utf-8"))
+    ]
+    assert not messages, "\n".join(["words of the old style:", *messages])
+
+
+VAGUE = ("known", "found", "one", "told", "said", "given")
+
+
+@pytest.mark.parametrize("package", ["candidates", "pear", "mbr"])
+def test_variables_are_named_by_nouns_of_the_domain(package: str) -> None:
+    vague = []
+    for file in python_files(ROOT, package):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            stored = node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ""
+            name = node.arg if isinstance(node, ast.arg) else stored
+            if name in VAGUE:
+                vague.append(f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}: {name}")
+    assert not vague, "\n".join(["names that could be anything; write the noun of the domain:", *vague])
+
+
+def test_phrases_are_found_in_pages_across_lines_and_not_in_code() -> None:
+    text = "# Title\n\n```sh\ntold\n```\n\nfor so\nmany lists, `heard`\n"
+    assert [(hit.line, hit.phrase) for hit in page_hits(text)] == [(7, "so many")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_documentation_uses_the_words_of_the_field(page: Path) -> None:
+    messages = [
+        f"{page.name}:{hit.line}: {hit.phrase!r}; write {hit.better}"
+        for hit in page_hits(page.read_text(encoding="utf-8"))
     ]
     assert not messages, "\n".join(["words of the old style:", *messages])
 

@@ -52,9 +52,9 @@ class ForcedScorer(Closing):
     name: str  # the model with its revision, as in the signature of a generator
     cut_texts: int  # sources and targets that were longer than the model's positions
 
-    def __init__(self, *, vocabulary: int, given: int, batch_tokens: int, equal_shapes: bool = False) -> None:
+    def __init__(self, *, vocabulary: int, prefix: int, batch_tokens: int, equal_shapes: bool = False) -> None:
         self.cut_texts = 0
-        self._given = given
+        self._prefix_length = prefix
         self._batch_tokens = batch_tokens
         self._equal_shapes = equal_shapes
         self._target_tokens = max(1, min(batch_tokens, _LOGITS // vocabulary))
@@ -78,7 +78,7 @@ class ForcedScorer(Closing):
         for row, value in zip(order, sums, strict=True):
             if not np.isfinite(value):
                 raise ModelError(f"{self.name}: the log-probability of a text is {value}; expected a finite number")
-            scores[row] = value / (len(encoded[row].target) - self._given)
+            scores[row] = value / (len(encoded[row].target) - self._prefix_length)
         return np.array([scores[row] for row in rows], np.float64)
 
     def _encode(self, source: str, target: str) -> Row:

@@ -64,7 +64,7 @@ class Ct2ForcedScorer(ForcedScorer):
         equal_shapes = place[0] == "cpu" and self._computed_as.startswith("int")
         super().__init__(
             vocabulary=len(read_vocabulary(self._folder)),
-            given=len(self._prefix),
+            prefix=len(self._prefix),
             batch_tokens=min(batch_tokens, EQUAL_TOKENS) if equal_shapes else batch_tokens,
             equal_shapes=equal_shapes,
         )
@@ -114,6 +114,6 @@ class Ct2ForcedScorer(ForcedScorer):
         for batch, results in zip(batches, running, strict=True):
             yield [
                 # From the end: a model without a start token of its own has no score for its first given token.
-                math.fsum(result.result().log_probs[self._given - len(row.target) :])
+                math.fsum(result.result().log_probs[self._prefix_length - len(row.target) :])
                 for row, result in zip(batch, results, strict=True)
             ]

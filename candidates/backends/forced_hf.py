@@ -49,7 +49,7 @@ class HfForcedScorer(ForcedScorer):
         self._network = load_model(model, self._dtype, self._device)
         config = self._network.config
         vocabulary = getattr(config, "decoder_vocab_size", None) or config.vocab_size
-        super().__init__(vocabulary=vocabulary, given=len(self._prefix), batch_tokens=batch_tokens)
+        super().__init__(vocabulary=vocabulary, prefix=len(self._prefix), batch_tokens=batch_tokens)
         self._positions = model_positions(config)
         self._start = config.decoder_start_token_id
         self._pad = config.pad_token_id
@@ -88,7 +88,7 @@ class HfForcedScorer(ForcedScorer):
         sources, read = self._padded([row.source for row in batch])
         targets, scored = self._padded([row.target for row in batch])
         inputs, _ = self._padded([(self._start, *row.target[:-1]) for row in batch])
-        scored[:, : self._given] = False
+        scored[:, : self._prefix_length] = False
         logits = self._network(input_ids=sources, attention_mask=read.long(), decoder_input_ids=inputs).logits.float()
         logits[:, :, self._impossible] = float("-inf")  # [rows, target tokens, vocabulary]
         chosen = logits.gather(2, targets[:, :, None])[:, :, 0] - logits.logsumexp(2)

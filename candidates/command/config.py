@@ -79,11 +79,11 @@ def finished_with(output: Path, options: argparse.Namespace, others: Sequence[Pa
 
 def _same_options(saved: str, options: argparse.Namespace) -> bool:
     """Whether these options are the saved ones, or those with what the run resolved, as --config gives them back."""
-    given, _, resolved = saved.partition(f"{RESOLVED}\n")
-    if given.rstrip("\n") == _given(options).rstrip("\n"):
+    typed, _, resolved = saved.partition(f"{RESOLVED}\n")
+    if typed.rstrip("\n") == _given(options).rstrip("\n"):
         return True
     try:
-        whole = {**(yaml.safe_load(given) or {}), **(yaml.safe_load(resolved) or {})}
+        whole = {**(yaml.safe_load(typed) or {}), **(yaml.safe_load(resolved) or {})}
         settings = {
             key: json.loads(value) if isinstance(value, str) and isinstance(whole.get(key), dict) else value
             for key, value in _settings(options).items()

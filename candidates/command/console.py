@@ -30,8 +30,7 @@ from candidates.common.text import FULL, shown
 
 EXIT_CODES = """\
 exit codes:
-  0 done            1 some segments failed (--on-error skip or fallback)
-  2 usage           3 input data      4 model        5 memory or disk
+  0 done            {failed}2 usage           3 input data      4 model        5 memory or disk
   6 environment     70 a bug here     130/143 interrupted/terminated     141 output pipe closed"""
 
 
@@ -113,6 +112,7 @@ class Parser(argparse.ArgumentParser):
     Args:
         prog, description, epilog: as argparse has them; the exit codes follow the epilog.
         file_option: the option that takes the file of a stray word, to be proposed; None where there is no such option.
+        failed: what exit code 1 means, of a command that can end with it.
     """
 
     def __init__(
@@ -122,11 +122,12 @@ class Parser(argparse.ArgumentParser):
         epilog: str,
         *,
         file_option: Callable[[str], str] | None = None,
+        failed: str = "",
     ) -> None:
         super().__init__(
             prog=prog,
             description=description,
-            epilog=f"{epilog.rstrip()}\n\n{EXIT_CODES}",
+            epilog=f"{epilog.rstrip()}\n\n{EXIT_CODES.format(failed=f'1 {failed}{chr(10)}  ' if failed else '')}",
             formatter_class=_Formatter,
             allow_abbrev=False,
         )

@@ -91,14 +91,14 @@ def check_options(part: str, entry: Callable[..., Any], options: Iterable[str], 
         options: names of the options given.
         elsewhere: names of options that may still be given in another way.
     """
-    given = list(options)
+    names = list(options)
     taken = option_names(entry)
-    for name in given:
+    for name in names:
         if name not in taken:
             raise UsageError(f"{part} has no option {name!r} (it takes {', '.join(taken) or 'none'})")
     for name, parameter in inspect.signature(entry).parameters.items():
         variable = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        if parameter.default is inspect.Parameter.empty and not variable and name not in {*given, *elsewhere}:
+        if parameter.default is inspect.Parameter.empty and not variable and name not in {*names, *elsewhere}:
             raise UsageError(f"{part} needs the option {name!r}, which has no default; give it ({name}=VALUE)")
 
 

@@ -103,7 +103,9 @@ def _logprobs(path: str | Path) -> Iterator[float | InputError]:
             cell = decode_line(raw, path, number).strip()
             value = parse_number(cell, where, "logprob")
             if value is None or not abs(value) < LARGEST:
-                raise InputError(f"{where}: logprob {cell!r} is not a finite number; expected one per candidate line")
+                raise InputError(
+                    f"{where}: logprob {cell!r:.80} is not a finite number; expected one per candidate line"
+                )
         except InputError as exc:
             yield exc
         else:

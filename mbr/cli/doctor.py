@@ -34,10 +34,14 @@ LIBRARIES = (
 )
 
 
-def command(argv: Sequence[str] | None = None) -> int:
+def parser() -> Parser:
     p = Parser("mbr-doctor", "Check the installation: module owners, versions, devices, caches.", QUICK_START)
     add_message_options(p)
-    p.parse_args(argv)
+    return p
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    parser().parse_args(argv)
     problems: list[str] = []
     _section("mbr-decode", [("version", _version("mbr-decode") or "not installed (running from a folder)")])
     _section("modules", [(module, _owner(module, problems)) for module in MODULES])

@@ -17,7 +17,9 @@ def summary(done: Comparison) -> list[str]:
     settings = [row for row in done.rows if row.kind in ("setting", "quality") and row.error is None]
     judges = [judge for judge in done.evaluation.judges if judge.error is None]
     sentences = [_verdict(done, settings, judges)] if settings and judges else []
-    if len(done.lists) < FEW_SEGMENTS:
+    if not done.evaluation.judges:
+        sentences += _without_judges(done, settings)
+    elif len(done.lists) < FEW_SEGMENTS:
         sentences.append(f"Only {_segments(len(done.lists))}: intervals and tests mean little.")
     sentences += [_best(done, settings, judge) for judge in judges if settings]
     if done.wanted_baseline is not None:
@@ -26,6 +28,24 @@ def summary(done: Comparison) -> list[str]:
     sentences += _same_utility(done, settings)
     sentences += _left_to_gain(done, settings, judges)
     return sentences + _failures(done)
+
+
+def _without_judges(done: Comparison, settings: list[Row]) -> list[str]:
+    sentences = [
+        "No judge scored the choices, so agreement and costs are compared, not quality; for that give references "
+        "(--references FILE), or a judge that needs none (--judge cometkiwi=MODEL)."
+    ]
+    for row in settings:
+        if row.label != done.baseline:
+            same = 100 * same_as_baseline(done, row.label)
+            sentences.append(f"{row.label} makes the same choice as {done.baseline} in {same:.0f} % of the segments.")
+    return sentences
+
+
+def same_as_baseline(done: Comparison, label: str) -> float:
+    """The share of segments in which a row that did not fail makes the choice of the baseline."""
+    names = done.agreement.rows
+    return float(done.agreement.same[names.index(label), names.index(done.baseline)])
 
 
 def _verdict(done: Comparison, settings: list[Row], judges: list[JudgeResult]) -> str:
@@ -65,7 +85,7 @@ def _best(done: Comparison, settings: list[Row], judge: JudgeResult) -> str:
     score = judge.scores[best.label]
     if best.label == done.baseline:
         sentence = f"By {judge.label}, {best.label} is the best setting: {_shown(judge, score)}"
-    elif gain(judge, score) > 0:
+    elif round(gain(judge, score), judge.digits) > 0:
         sentence = f"By {judge.label}, {best.label} is the best setting: {_shown(judge, score)}, "
         sentence += difference(done, judge, score)
     else:
@@ -76,7 +96,8 @@ def _best(done: Comparison, settings: list[Row], judge: JudgeResult) -> str:
         others = [row for row in ordered if not judge.scores[row.label].same_family]
         if others:
             other = judge.scores[others[0].label]
-            sentence += f"; of the other settings {others[0].label} is the best ({_shown(judge, other)})"
+            sentence += f"; of the other settings {others[0].label} is the best ({_shown(judge, other)}"
+            sentence += ")" if others[0].label == done.baseline else f", {difference(done, judge, other)})"
     return sentence + "."
 
 
@@ -150,10 +171,12 @@ def _left_to_gain(done: Comparison, settings: list[Row], judges: list[JudgeResul
     sign = -1 if judge.lower_is_better else 1
     best = max(sign * judge.scores[row.label].score for row in settings)
     gap = sign * judge.scores[oracle.label].score - best
-    return [
+    reached = (
         f"The best candidates by the references reach {_shown(judge, judge.scores[oracle.label])} by {judge.label}: "
-        f"{gap:.{judge.digits}f} better than the best setting, which is what these lists leave to gain."
-    ]
+    )
+    if round(gap, judge.digits) <= 0:
+        return [reached + "no better than the best setting, so these lists leave nothing to gain."]
+    return [reached + f"{gap:.{judge.digits}f} better than the best setting, which is what these lists leave to gain."]
 
 
 def _failures(done: Comparison) -> list[str]:

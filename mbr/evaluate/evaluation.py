@@ -173,7 +173,7 @@ def evaluate(
     """Judge the outputs of systems (by name), one output per segment.
 
     Args:
-        judges: names such as `chrf` and `xcomet=FOLDER`, or parsed ones.
+        judges: names such as `chrf` and `xcomet=FOLDER`, or parsed ones; without any, outputs are checked only.
         references: sets of references, each parallel to the outputs.
         baseline: the system that the others are tested against.
         draws: bootstrap resamples; 0 for no intervals.
@@ -329,8 +329,6 @@ def _result(task: _Task, blank: JudgeResult, judge: Judge, judged: Mapping[str, 
 
 def check_judges(judges: Sequence[JudgeSpec], *, sources: bool, references: bool) -> None:
     """Refuse judges without the texts they need, and labels that occur twice."""
-    if not judges:
-        raise UsageError("no judges; name at least one, such as chrf")
     labels = [judge.label or judge.name for judge in judges]
     if len(set(labels)) < len(labels):
         raise UsageError(f"two judges have the same label: {', '.join(labels)}")

@@ -26,9 +26,9 @@ LEXICAL = {
     "bleu": "n-gram precision with brevity penalty",
     "ter": "translation edit rate: edits per word of the reference",
 }
-WITHOUT_REFERENCES = "cometkiwi, metricx-qe, xcomet-qe"
+WITHOUT_REFERENCES = "cometkiwi, metricx-qe, xcomet-qe, embedding-qe"
 # These score with or without a reference; under the name with -qe without, even where there is one.
-WITH_AND_WITHOUT = ("xcomet", "metricx")
+WITH_AND_WITHOUT = ("xcomet", "metricx", "embedding")
 WITHOUT_SOURCE = ("bleurt", "embedding")
 QE = "-qe"
 
@@ -70,7 +70,7 @@ class JudgeSpec:
 
     @property
     def needs_reference(self) -> bool:
-        return self.lexical or (2 not in _metric_class(self.name).takes)
+        return self.lexical or self.name in WITHOUT_SOURCE or 2 not in _metric_class(self.name).takes
 
     @property
     def needs_source(self) -> bool:

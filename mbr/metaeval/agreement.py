@@ -118,14 +118,13 @@ class Table:
 
 
 def parse_statistics(words: Sequence[str]) -> tuple[str, ...]:
-    """The names of statistics, written with hyphens or underscores, in the same order."""
+    """The names of statistics, in the same order; hyphens may stand for underscores, as in options."""
     names = [word.strip().lower().replace("-", "_") for word in words]
     for name in names:
         if name not in STATISTICS:
-            choices = ", ".join(statistic.replace("_", "-") for statistic in STATISTICS)
-            raise UsageError(f"statistic {name!r} is unknown; expected some of {choices}")
+            raise UsageError(f"statistic {name!r} is unknown; expected some of {', '.join(STATISTICS)}")
     if not names:
-        raise UsageError("no statistic was named; expected some such as spa,acc-eq,pdp")
+        raise UsageError("no statistic was named; expected some such as spa,acc_eq,pdp")
     return tuple(dict.fromkeys(names))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os.path import lexists
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +103,7 @@ def read_folder(
         )
     people = Scores(human, np.array([gold[name] for name in systems]), kind="human")
     official = files.path / "human-scores" / f"{files.lp}.{human}{SYSTEMS}"
-    people = replace(people, systems=_whole(official, systems) if official.is_file() else None)
+    people = replace(people, systems=_whole(official, systems) if lexists(official) else None)
     scored, left_out_notes = _metrics(files, systems, standard, metrics, people)
     others = [_evaluator(files, name, systems) for name in evaluators]
     return ScoreSet(
@@ -162,13 +163,13 @@ def _metrics(
 def _metric(files: EvalFolder, stem: Path, systems: tuple[str, ...], name: str, compared: str, human: Scores) -> Scores:
     by_segment, by_system = (stem.with_name(stem.name + end) for end in (SEGMENTS, SYSTEMS))
     segments = None
-    if by_segment.is_file():
+    if lexists(by_segment):
         scores = _segment_scores(files, by_segment)
         segments = np.array([scores[system] for system in _all_of(systems, scores, by_segment)])
     metric = Scores(
         name,
         segments,
-        _whole(by_system, systems) if by_system.is_file() else None,
+        _whole(by_system, systems) if lexists(by_system) else None,
         reference=None if compared == SOURCE_ONLY else compared,
     )
     assert human.segments is not None

@@ -93,7 +93,7 @@ def compare_metrics(
     if asked := [pair for pair, by in zip(pairs, by_difference, strict=True) if by]:
         shown = {"progress": progress} if statistic == "spa" else {}  # the only one that takes minutes
         drawn[:, by_difference] = _OF_DIFFERENCES[statistic](gold, metrics, asked, draws=draws, seed=seed, **shown)
-    plain = [one for one in metrics if one.differences is None or statistic not in _OF_DIFFERENCES]
+    plain = [metric for metric in metrics if metric.differences is None or statistic not in _OF_DIFFERENCES]
     if len(plain) > 1:
         drawn[:, np.logical_not(by_difference)] = _score_draws(gold, plain, statistic, draws, seed, progress)
     return Comparison(tuple(metric.name for metric in metrics), scores, permutation_p(scores, drawn), drawn)

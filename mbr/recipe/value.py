@@ -127,8 +127,8 @@ class Recipe:
         """The same with the strategy and its options spelled out; a seed that decides nothing is 1."""
         strategy = self.make_strategy()
         seed = self.seed if self._uses_seed(strategy) else 1
-        given = {name: value for name, value in self.strategy_options.items() if value is not None}
-        return replace(self, strategy=strategy.name, strategy_options={**given, **_options_of(strategy)}, seed=seed)
+        options = {name: value for name, value in self.strategy_options.items() if value is not None}
+        return replace(self, strategy=strategy.name, strategy_options={**options, **_options_of(strategy)}, seed=seed)
 
     def check(self, utility: Utility | None = None) -> None:
         """Refuse what does not fit together, before a model is loaded. `utility`: the one meant, if it is made."""
@@ -209,18 +209,18 @@ class Recipe:
     @classmethod
     def from_signature(cls, text: str) -> Recipe:
         """The recipe that a signature describes, without what was only known after loading (nbest, version)."""
-        known = dict(Signature.parse(text))
-        utility = known.pop("utility", "")
+        entries = dict(Signature.parse(text))
+        utility = entries.pop("utility", "")
         if not utility:
             raise InputError(f"the signature {text!r:.100} names no utility")
-        strategy = known.pop("strategy", None)
+        strategy = entries.pop("strategy", None)
         options: dict[str, Any] = {}
         strategy_settings: dict[str, Any] = {}
         terms: dict[str, TermSpec] = {}
         first_stage: dict[str, Any] = {}
         taken = strategy_options(strategy) if strategy else []
         default = get_strategy(strategy or utility_class(utility).default_strategy)
-        for key, value in known.items():
+        for key, value in entries.items():
             name = key.removeprefix("utility-") if key not in _RESERVED else ""
             if key.startswith("add."):
                 _read_term(terms, key, value)
@@ -236,16 +236,16 @@ class Recipe:
         return cls(
             utility=utility,
             options=options,
-            weight=float(known.get("utility-weight", 1.0)),
+            weight=float(entries.get("utility-weight", 1.0)),
             strategy=strategy,
             strategy_options=strategy_settings,
             terms=tuple(terms.values()),
-            weights=known.get("weights", "count"),  # type: ignore[arg-type]  # checked when it is made
-            self_rule=known.get("self", "exclude"),  # type: ignore[arg-type]
-            prefilter=_read_prefilter(known["prefilter"], first_stage) if "prefilter" in known else None,
-            guards=tuple(unquote(name) for name in known.get("guards", "").split("+") if name),
-            seed=int(known.get("seed", 1)),
-            budget_total=int(known["budget-total"]) if "budget-total" in known else None,
+            weights=entries.get("weights", "count"),  # type: ignore[arg-type]  # checked when it is made
+            self_rule=entries.get("self", "exclude"),  # type: ignore[arg-type]
+            prefilter=_read_prefilter(entries["prefilter"], first_stage) if "prefilter" in entries else None,
+            guards=tuple(unquote(name) for name in entries.get("guards", "").split("+") if name),
+            seed=int(entries.get("seed", 1)),
+            budget_total=int(entries["budget-total"]) if "budget-total" in entries else None,
         ).complete()
 
 
@@ -267,7 +267,7 @@ def _read_term(terms: dict[str, TermSpec], key: str, value: str) -> None:
     name = unquote(quoted)
     term = terms.get(name, TermSpec(name))
     if option:
-        if (key := unquote(option[0])) in term_options(name):  # others were only known after loading
+        if (key := unquote(option[0])) in term_options(name):  # others were only entries after loading
             terms[name] = replace(term, options={**term.options, key: _unword(value)})
     else:
         terms[name] = replace(term, weight=float(value))

@@ -24,33 +24,33 @@ REPEATED = ("add", "add_model", "add_option")
 
 def parse_changes(word: str, own: Mapping[str, Callable[[str], Any]] | None = None) -> tuple[Changes, dict[str, Any]]:
     """NAME, NAME=MODEL, or either with ,key=value. Keys in `own`, with what converts them, are returned apart."""
-    utility, options, known = _split(word, own or {})
+    utility, options, settings = _split(word, own or {})
     added: dict[str, float] = {}
     term_options: dict[str, dict[str, Any]] = {}
-    for pair in known.pop("add", []):
+    for pair in settings.pop("add", []):
         name, colon, weight = pair.rpartition(":")
         if not colon or name in added:
             raise UsageError(f"--utility {word!r}: add={pair!r} is not NAME:WEIGHT of its own, such as add=logprob:6")
         added[name] = number(weight, f"--utility {word!r}: add={pair!r}")
-    for pair in known.pop("add_model", []):
+    for pair in settings.pop("add_model", []):
         name, colon, model = pair.partition(":")
         if not (name and colon and model):
             raise UsageError(f"--utility {word!r}: add-model={pair!r} is not NAME:MODEL")
         term_options.setdefault(name, {})["model"] = model
-    for triple in known.pop("add_option", []):
+    for triple in settings.pop("add_option", []):
         name, _, pair = triple.partition(":")
         key, colon, value = pair.partition(":")
         key = key.replace("-", "_")
         if not (name and key and colon) or key in term_options.get(name, {}):
             raise UsageError(f"--utility {word!r}: add-option={triple!r} is not a NAME:KEY:VALUE of its own")
         term_options.setdefault(name, {})[key] = scalar(value)
-    strategy, strategy_numbers = parse_strategy(known.pop("strategy")) if known.get("strategy") else (None, {})
+    strategy, strategy_numbers = parse_strategy(settings.pop("strategy")) if settings.get("strategy") else (None, {})
     for key in ("budget", "tolerance"):
-        if key in known:
+        if key in settings:
             if key in strategy_numbers:
                 raise UsageError(f"--utility {word!r}: the strategy and {key} say the same twice")
-            strategy_numbers[key] = known.pop(key)
-    prefilter, model = known.pop("prefilter", None), known.pop("prefilter_model", None)
+            strategy_numbers[key] = settings.pop(key)
+    prefilter, model = settings.pop("prefilter", None), settings.pop("prefilter_model", None)
     if prefilter is None and model is not None:
         raise UsageError(f"--utility {word!r}: prefilter-model goes with prefilter, which names the utility")
     changes = Changes(
@@ -60,10 +60,10 @@ def parse_changes(word: str, own: Mapping[str, Callable[[str], Any]] | None = No
         strategy_options=strategy_numbers,
         terms=added,
         term_options=term_options,
-        weights=known.pop("weights", None),
+        weights=settings.pop("weights", None),
         prefilter=None if prefilter is None else PrefilterSpec.parse(prefilter, {"model": model} if model else {}),
     )
-    return changes, known
+    return changes, settings
 
 
 def _split(word: str, own: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -72,21 +72,21 @@ def _split(word: str, own: Mapping[str, Callable[[str], Any]]) -> tuple[str, dic
     head, *pairs = word.split(",")
     name, equals, model = head.partition("=")
     options: dict[str, Any] = {"model": model} if equals else {}
-    known: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if not name.strip() or (equals and not model):
         raise UsageError(f"--utility {word!r}: expected NAME, NAME=MODEL, or either with ,key=value ...")
     for pair in pairs:
         key, equals, value = pair.partition("=")
         key = key.strip().replace("-", "_")
-        if not equals or not key or (key in {*known, *options} and key not in REPEATED):
+        if not equals or not key or (key in {*settings, *options} and key not in REPEATED):
             raise UsageError(f"--utility {word!r}: {pair!r} is not a key=value of its own")
         if key in REPEATED:
-            known.setdefault(key, []).append(value)
+            settings.setdefault(key, []).append(value)
         elif key in keys:
-            known[key] = _converted(f"--utility {word!r}", key, value, keys[key])
+            settings[key] = _converted(f"--utility {word!r}", key, value, keys[key])
         else:
             options[key] = scalar(value)
-    return name.strip(), options, known
+    return name.strip(), options, settings
 
 
 def parse_strategy(word: str) -> tuple[str, dict[str, Any]]:

@@ -73,9 +73,9 @@ class Reverse(Term):
                 batch_tokens=batch_tokens,
             )
         except UsageError as exc:
-            found = re.sub(r"--(\w+)-(\w+)", r"\1_\2", str(exc))  # flags of mbr-generate are options here
+            reason = re.sub(r"--(\w+)-(\w+)", r"\1_\2", str(exc))  # flags of mbr-generate are options here
             raise UsageError(
-                f"the term reverse: {found}; options of the term are given as --add reverse=WEIGHT,src_lang=CODE,"
+                f"the term reverse: {reason}; options of the term are given as --add reverse=WEIGHT,src_lang=CODE,"
                 "tgt_lang=CODE, where src_lang is the language of the candidates and tgt_lang that of the sources"
             ) from exc
         self._probed: list[tuple[float, float]] | None = []  # None once the direction fits

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.model_options import add_model_options
+from candidates.command.numbers import check_numbers
 from candidates.common.errors import InputError, ModelError, UsageError
 from candidates.common.words import counted
 from pear.cli.model import kind_of, open_engine
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
 quick start:
-  pear-score pairs.tsv -o scored.tsv                       columns src, mt_0, mt_1: is mt_0 better than mt_1?
-  pear-score refs.tsv --both                               columns src, mt, ref: mt against its reference
-  pear-score outputs.tsv --systems A B C --anchor ref      several systems against one anchor: means per system
-  pear-score refs.tsv --model RESUME                       columns src, ref, mt: is mt better than its reference?
-  pear-score outputs.tsv --model SINGLE                    columns src, mt: the quality of mt on its own
+  pear-score pairs.tsv --model en-de -o scored.tsv         columns src, mt_0, mt_1: is mt_0 better than mt_1?
+  pear-score refs.tsv --model en-de --both                 columns src, mt, ref: mt against its reference
+  pear-score outputs.tsv --model en-de --systems A B C --anchor ref        several systems: means per system
+  pear-score refs.tsv --model my-resume                    columns src, ref, mt: is mt better than its reference?
+  pear-score refs.tsv --model my-single                    columns src, mt: the quality of mt on its own
+  pear-score pairs.tsv --model pear                        the released PEAR: downloads 2.3 GB
 
 A positive score means the first translation is better. Without --model, rows that look like the language pair of a
 bundled PEAR (en-de) are scored by it, others by the released one (--model pear, from the hub). Cells are taken
@@ -78,6 +80,7 @@ def command(argv: Sequence[str] | None = None) -> int:
 
     options = parser().parse_args(argv)
     console = Console("pear-score", quiet=options.quiet, log_format=options.log_format)
+    check_numbers(options, positive=("batch_tokens",), not_negative=("threads",))
     inputs = [options.input, *input_models(options.model, options.encoder)]
     check_outputs({"output": options.output}, inputs=inputs, force=options.force)
     rows = lines(options.input)

@@ -229,9 +229,9 @@ def _swap(units: list[str], grade: int, rng: Rng) -> list[str] | None:
         places = places[start : start + size]
         order = rng.sample(places, size)
     else:
-        one = rng.randrange(len(places) - grade)
-        two = one + 1 if grade == 1 else rng.randrange(one + 2, len(places))
-        places = [places[one], places[two]]
+        first = rng.randrange(len(places) - grade)
+        second = first + 1 if grade == 1 else rng.randrange(first + 2, len(places))
+        places = [places[first], places[second]]
         order = places[::-1]
     swapped = list(units)
     for place, other in zip(places, order, strict=True):

@@ -72,7 +72,7 @@ class EvalFolder:
                 raise UsageError(f"{self.path}: no reference {name!r} for {self.lp}; found {available}")
             return name
         preferred = (STANDARD_REFERENCE.get((self.name, self.lp), ""), *USUAL_REFERENCES)
-        return next((one for one in preferred if one in self.references), next(iter(self.references), None))
+        return next((name for name in preferred if name in self.references), next(iter(self.references), None))
 
     def reference_texts(self, name: str) -> list[str]:
         return self._aligned(self.references[name])

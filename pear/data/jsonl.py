@@ -44,13 +44,13 @@ def json_records(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
         where = f"{path}, line {number}"
         try:
             record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as exc:
-            raise InputError(f"{where}: not JSON: {exc}; expected one object a line") from exc
+        except (ValueError, RecursionError) as exc:
+            raise InputError(f"{where}: not JSON: {exc}; expected one object per line") from exc
         if not isinstance(record, dict):
             raise InputError(f"{where}: expected a JSON object, found {type(record).__name__}")
         yield where, record
     if not count:
-        raise InputError(f"{path}: no rows; expected one JSON object a line")
+        raise InputError(f"{path}: no rows; expected one JSON object per line")
 
 
 def read_jsonl(path: str | Path, lp: str) -> Iterator[Judgment]:

@@ -92,7 +92,7 @@ def guess_format(path: str | Path) -> str:
     if Path(path).is_dir():
         if is_test_set(path):
             return "mt-metrics-eval"
-        raise UsageError(f"{path}: a folder without sources/ and human-scores/; name a test set's folder or a file")
+        raise InputError(f"{path}: a folder without sources/ and human-scores/; name a test set's folder or a file")
     name = Path(path).name.removesuffix(".gz")
     if name.endswith(".csv"):
         return "csv"
@@ -110,7 +110,10 @@ def guess_format(path: str | Path) -> str:
             return "sxs" if "sxs" in name.lower() else "mqm"
         if {"original", "translation", "mean"} <= header:
             return "da"
-    raise UsageError(f"{path}: neither name nor header tell the format; give format= one of {', '.join(FORMATS)}")
+    raise InputError(
+        f"{path}: neither name nor header tell the format; expected one of {', '.join(FORMATS)} (name it with "
+        "pear-train --data-format, in Python format=)"
+    )
 
 
 def average_raters(judgments: Iterable[Judgment]) -> list[Judgment]:

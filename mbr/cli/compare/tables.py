@@ -12,7 +12,7 @@ from mbr.cli.common.scores import judge_column, legend
 from mbr.compare import Comparison
 from mbr.compare.comparison import Row
 from mbr.compare.document import as_json
-from mbr.compare.summary import summary
+from mbr.compare.summary import same_as_baseline, summary
 from mbr.evaluate.evaluation import reason_of
 
 TSV_SCORES = ("score", "low", "high", "difference", "p_bootstrap", "p_randomisation", "significant", "same_family")
@@ -36,18 +36,20 @@ def json_text(done: Comparison) -> str:
 
 
 def tsv_text(done: Comparison) -> str:
-    """A line for each row and judge; the reason where one failed."""
+    """A line for each row and judge, or for each row where there is no judge; the reason where one failed."""
     lines: list[Sequence[Any]] = [TSV_HEADER]
     for row in done.rows:
         cost = (row.passes, row.seconds, row.device, row.cost_ratio, row.signature)
+        if not done.evaluation.judges:
+            error = None if row.error is None else reason_of(row.error)
+            lines.append((row.label, row.kind, *(None for _ in ("judge", *TSV_SCORES, "rank")), *cost, error))
         for place, judge in enumerate(done.evaluation.judges):
             score = judge.scores.get(row.label)
             cells = [getattr(score, name, None) for name in TSV_SCORES]
             rank = None if score is None else done.ranks(place)[row.label]
-            error = row.error or judge.error
-            lines.append(
-                (row.label, row.kind, judge.label, *cells, rank, *cost, None if error is None else reason_of(error))
-            )
+            failure = row.error or judge.error
+            error = None if failure is None else reason_of(failure)
+            lines.append((row.label, row.kind, judge.label, *cells, rank, *cost, error))
     return tsv(lines)
 
 
@@ -59,6 +61,9 @@ def text_table(done: Comparison, width: int) -> str:
     rows = [done.row(label) for label in order]
     names = ["", *(short_name(label) + (" (baseline)" if label == done.baseline else "") for label in order)]
     columns = [[*judge_column(judge, standing), *("failed" for _ in failed)] for judge in done.evaluation.judges]
+    if not columns:
+        same = [f"{100 * same_as_baseline(done, label):.0f} %" for label in standing]
+        columns = [["same as baseline", *same, *("failed" for _ in failed)]]
     gpu = any(row.on_gpu for row in rows)
     columns += [
         ["passes per list", *(_passes(row, len(done.lists)) for row in rows)],
@@ -66,7 +71,7 @@ def text_table(done: Comparison, width: int) -> str:
         ["cost", *("" if row.cost_ratio is None else f"{row.cost_ratio:.3g}x" for row in rows)],
     ]
     sentences = "".join(textwrap.fill(f"- {line}", width, subsequent_indent="  ") + "\n" for line in summary(done))
-    return "\n".join([side_by_side(names, columns, width), legend(done.evaluation, width), sentences])
+    return "\n".join(filter(None, [side_by_side(names, columns, width), legend(done.evaluation, width), sentences]))
 
 
 def _passes(row: Row, segments: int) -> str:

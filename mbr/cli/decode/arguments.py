@@ -16,8 +16,9 @@ from mbr.cli.common.recipes import add_rule_options
 QUICK_START = """\
 quick start:
   echo "Tom told me that he wanted to meet my parents." | mbr-decode --nbest 100
-  mbr-decode --utility pear --model FOLDER --candidates lists.jsonl -o best.txt
-  mbr-decode --utility pear --candidates nbest.txt --sources source.txt --nbest 100 --format jsonl"""
+  mbr-decode --candidates lists.jsonl -o best.txt
+  mbr-decode --utility chrf --candidates nbest.txt --sources src.txt --nbest 100 --format jsonl
+  mbr-decode --utility pear --model pear --candidates lists.jsonl       the released PEAR: downloads 2.3 GB"""
 
 
 def parser() -> Parser:
@@ -27,6 +28,7 @@ def parser() -> Parser:
         "that a translation model generates for each line of text.",
         QUICK_START,
         file_option=file_option,
+        failed="some segments failed (--on-error skip or fallback)",
     )
     _add_input(p)
     _add_decision(p)

@@ -40,9 +40,9 @@ def check(options: argparse.Namespace, console: Console) -> None:
 
 
 def _check_no_generation(options: argparse.Namespace) -> None:
-    given = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
-    if given:
-        raise UsageError(f"{agreeing(given, 'goes', 'go')} with text; --candidates holds lists that exist already")
+    generation = [*given_options(options), *(["--save-candidates"] if options.save_candidates is not None else [])]
+    if generation:
+        raise UsageError(f"{agreeing(generation, 'goes', 'go')} with text; --candidates holds lists that exist already")
 
 
 def _check_outputs(options: argparse.Namespace) -> None:

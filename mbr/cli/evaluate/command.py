@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 QUICK_START = """\
 quick start:
   mbr-evaluate --references ref.txt --systems a.txt b.txt --baseline a
-  mbr-evaluate --sources src.txt --references ref.txt --systems system-outputs/en-de --judge chrf xcomet=FOLDER
-  mbr-evaluate --sources src.txt --systems new=best.jsonl --judge cometkiwi --format json -o scores.json"""
+  mbr-evaluate --sources src.txt --references ref.txt --systems system-outputs/en-de --judge chrf bleu
+  mbr-evaluate --references ref.txt --systems new=best.jsonl --format json -o scores.json
+  mbr-evaluate --sources src.txt --systems new=best.jsonl --judge cometkiwi       no references; downloads 2.3 GB"""
 
 DEFAULT_JUDGES = ("chrf", "bleu", "ter")
 LONG_FOR_TER = 300  # words per segment: the time of TER grows with about their third power

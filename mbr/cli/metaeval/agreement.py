@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
   mbr-metaeval --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --human mqm
-  mbr-metaeval --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --own mine=scores.tsv --score chrf --significance
-  mbr-metaeval --table scores.tsv --human mqm --statistics acc-eq,pdp --format latex
+  mbr-metaeval --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --own mine=mine.tsv --score chrf --significance
+  mbr-metaeval --table scores.tsv --human mqm --statistics acc_eq,pdp --format latex
 
 tasks (mbr-metaeval TASK --help):
 """
-DEFAULT_STATISTICS = "spa,acc_eq,pdp,segment-pearson,global-pearson,kendall,pairwise-accuracy"
+DEFAULT_STATISTICS = "spa,acc_eq,pdp,segment_pearson,global_pearson,kendall,pairwise_accuracy"
 HEADS = {
     "average": "average",
     "spa": "SPA",
@@ -61,8 +61,8 @@ def add_statistics_options(p: Parser, default: str) -> argparse._ArgumentGroup:
         "--statistics",
         default=default,
         metavar="NAMES",
-        help="separated by commas; of spa, acc_eq, pdp, segment-pearson, global-pearson, kendall, pairwise-accuracy, "
-        "system-pearson",
+        help="separated by commas; of spa, acc_eq, pdp, segment_pearson, global_pearson, kendall, pairwise_accuracy, "
+        "system_pearson",
     )
     g.add_argument("--rank-by", metavar="NAME", help="(default: the average of SPA and acc_eq*, else the first)")
     g.add_argument(

@@ -9,7 +9,7 @@ from mbr.cli.metaeval.options import add_output_options, add_score_set_options, 
 
 QUICK_START = """\
   mbr-metaeval anchors --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --own pear=pear.tsv
-  mbr-metaeval anchors --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --score pear=FOLDER"""
+  mbr-metaeval anchors --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --score pear=en-de"""
 
 
 def parser() -> Parser:

@@ -9,7 +9,7 @@ from mbr.cli.metaeval.options import add_output_options, add_score_set_options, 
 
 QUICK_START = """\
   mbr-metaeval correlation --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --plot correlation.svg
-  mbr-metaeval correlation --table scores.tsv --human mqm --own mine=scores.jsonl --format tsv"""
+  mbr-metaeval correlation --table scores.tsv --human mqm --own mine=mine.jsonl --format tsv"""
 
 
 def parser() -> Parser:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
   mbr-metaeval noise --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --plot noise.svg
-  mbr-metaeval noise --table scores.tsv --human mqm --statistics pdp,acc-eq,spa --repeats 20 --format json"""
+  mbr-metaeval noise --table scores.tsv --human mqm --statistics pdp,acc_eq,spa --repeats 20 --format json"""
 
 
 def parser() -> Parser:
@@ -34,7 +34,7 @@ def parser() -> Parser:
     add_system_options(p)
     g = p.add_argument_group("study")
     g.add_argument(
-        "--statistics", default="segment-pearson,global-pearson,acc_eq,pdp", metavar="NAMES", help="with commas"
+        "--statistics", default="segment_pearson,global_pearson,acc_eq,pdp", metavar="NAMES", help="with commas"
     )
     g.add_argument("--repeats", type=int, default=10, metavar="N", help="of every level, averaged")
     g.add_argument("--seed", type=int, default=1, help="of the noise")

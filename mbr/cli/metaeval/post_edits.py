@@ -12,7 +12,8 @@ from mbr.cli.metaeval.options import add_output_options, task_parser
 
 QUICK_START = """\
   mbr-metaeval post-edits --data post-editing-test-en-de-test.tar.gz --score chrf bleu
-  mbr-metaeval post-edits --sources src.txt --before mt.txt --after pe.txt --score chrf pear --add-resume FOLDER"""
+  mbr-metaeval post-edits --sources src.txt --before mt.txt --after pe.txt \
+    --score chrf bleu --add resume-metric=0.2,model=my-resume"""
 
 
 def parser() -> Parser:
@@ -35,8 +36,11 @@ def parser() -> Parser:
         metavar="NAME[=MODEL]",
         help="judges or utilities of this package (default: chrf)",
     )
-    g.add_argument("--add-resume", metavar="MODEL", help="also each of them with RESUME added")
-    g.add_argument("--resume-weight", type=float, default=0.2, metavar="W", help="of RESUME")
+    g.add_argument(
+        "--add",
+        metavar="resume-metric=WEIGHT,model=MODEL",
+        help="also each of them with RESUME added, as in mbr-decode; the weight of its paper is 0.2",
+    )
     add_judge_model_options(p, "models")
     add_output_options(p)
     return p
@@ -52,6 +56,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.metaeval.scoring import check_names, metric_by_name
     from mbr.metaeval.signature import signature
 
+    added = None if options.add is None else _added(options.add)
     words = list(dict.fromkeys(options.score or ["chrf"]))
     check_names(words)
     edits = read_post_edits(options.data, [file for file in files if file is not None])
@@ -64,13 +69,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
             )
             for word in words
         }
-        if options.add_resume is not None:
+        if added is not None:
             from pear.resume_metric import ResumeMetric, with_resume_metric
 
-            model = stack.enter_context(ResumeMetric.load(options.add_resume, **models))
-            weight = options.resume_weight
+            weight, model = added
+            resume_metric = stack.enter_context(ResumeMetric.load(model, **models))
             metrics |= {
-                f"{word} + {weight:g} RESUME": with_resume_metric(metrics[word], model, weight) for word in words
+                f"{word} + {weight:g} resume-metric": with_resume_metric(metrics[word], resume_metric, weight)
+                for word in words
             }
         rates = [post_edit_rate(name, metric, edits) for name, metric in metrics.items()]
     line = signature("post-edits", items=rates[0].items, unchanged=rates[0].unchanged)
@@ -86,3 +92,17 @@ def run(options: argparse.Namespace, console: Console) -> int:
     )
     write([grid], {"signature": line, "rows": [rate.record() for rate in rates]}, options, line)
     return 0
+
+
+def _added(word: str) -> tuple[float, str]:
+    """Weight and model of RESUME, of a word such as `resume-metric=0.2,model=FOLDER`."""
+    from mbr.recipe.words import parse_terms
+    from pear.resume_metric import check_weight
+
+    weights, options = parse_terms([word], [])
+    ((name, weight),) = weights.items()
+    model = options.get(name, {}).get("model")
+    if name != "resume-metric" or len(options.get(name, {})) != 1 or not isinstance(model, str):
+        raise UsageError(f"--add {word!r}: expected resume-metric=WEIGHT,model=MODEL")
+    check_weight(weight)
+    return weight, model

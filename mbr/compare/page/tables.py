@@ -40,7 +40,7 @@ def score_table(done: Comparison) -> str:
     body = "".join(_score_row(done, row) for row in done.rows)
     segments = (
         f"{len(done.lists)} segments. In brackets: the middle 95 % of {done.evaluation.draws:,} bootstrap draws. "
-        if done.evaluation.draws
+        if done.evaluation.draws and judges
         else f"{len(done.lists)} segments. "
     )
     return (
@@ -52,8 +52,9 @@ def score_table(done: Comparison) -> str:
 
 
 def _legend(done: Comparison) -> str:
-    sentences = ["The small number is the rank by that judge."]
-    if done.evaluation.trials:
+    judged = bool(done.evaluation.judges)
+    sentences = ["The small number is the rank by that judge."] if judged else []
+    if judged and done.evaluation.trials:
         sentences.append(
             f"† differs from {done.baseline}: p < .05, approximate randomisation with {done.evaluation.trials:,} trials"
             + (" and paired bootstrap" if done.evaluation.draws else "")

@@ -295,7 +295,6 @@ def test_references_may_come_with_the_lists() -> None:
         ({"references": [["one"]]}, "but there are 24 segments"),
         ({"words": ["overlap,label=random candidate"]}, "two rows are called"),
         ({"words": []}, "nothing to compare"),
-        ({"judges": []}, "no judge"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_the_work(given: dict[str, Any], message: str) -> None:
@@ -335,6 +334,22 @@ def test_the_best_setting_is_better_or_worse_in_words(first: str, word: str, jud
     (line,) = [line for line in summary(done) if line.startswith(f"By {judge}, ")]
     assert sentence in line
     assert "+" not in line
+
+
+def test_a_setting_that_is_best_among_others_is_compared_with_the_baseline_too() -> None:
+    texts = ["ein Hund läuft", "ein"]
+    items = [CandidateList.of(f"s{k}", texts, id=k) for k in range(12)]
+    done = run(["chrf", "longer,add=longer:-2"], items, judges=["ter"], references=[["ein Hund läuft"] * 12])
+    (line,) = [line for line in summary(done) if line.startswith("By ter, ")]
+    assert "of the other settings longer is the best (66.67 [66.67, 66.67], 66.67 worse than first candidate" in line
+
+
+def test_lists_that_leave_nothing_to_gain() -> None:
+    items = [CandidateList.of(f"s{k}", ["ein Hund läuft", "ein"], id=k) for k in range(12)]
+    done = run(["longer"], items, judges=["chrf"], references=[["ein Hund läuft"] * 12])
+    assert any(
+        "no better than the best setting, so these lists leave nothing to gain" in line for line in summary(done)
+    )
 
 
 def test_two_models_of_a_judge_are_told_apart() -> None:

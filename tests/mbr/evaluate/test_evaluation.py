@@ -165,7 +165,6 @@ def test_a_reason_is_one_line() -> None:
     ("changed", "error", "message"),
     [
         ({"systems": {}}, UsageError, "no system"),
-        ({"judges": []}, UsageError, "no judge"),
         ({"judges": ["chrf", JudgeSpec("chrf")]}, UsageError, "same label: chrf, chrf"),
         ({"baseline": "bad"}, UsageError, "baseline 'bad' is not among the systems: good, poor, middle"),
         ({"references": None}, UsageError, "chrf needs references .* cometkiwi, metricx-qe"),
@@ -243,3 +242,10 @@ def test_a_file_that_was_replaced_by_one_of_the_same_size_and_time_is_noticed(tm
     os.utime(other, ns=times)
     other.replace(file)
     assert stamp_files(tmp_path, "comet", {}) not in (before, changed)
+
+
+def test_without_judges_outputs_are_checked_only() -> None:
+    evaluation = evaluate(SYSTEMS, [], **GIVEN)
+    assert evaluation.judges == ()
+    assert set(evaluation.checks) == set(SYSTEMS)
+    assert evaluation.exit_code() == 0

@@ -51,3 +51,17 @@ def write_set(root: Path, name: str = "wmt99", lp: str = "en-de") -> Path:
 def write_scores(path: Path, scores: dict[str, list[str]] | dict[str, list[int]] | dict[str, list[object]]) -> Path:
     path.write_text("".join(f"{system}\t{score}\n" for system, found in scores.items() for score in found))
     return path
+
+
+def write_ratings(path: Path) -> Path:
+    """Google's MQM table: three systems, four segments, three raters."""
+    marks = (("Fluency/Grammar", "Minor"), ("Accuracy/Mistranslation", "Major"), ("No-error", "No-error"))
+    rows = [
+        f"{system}\td\t{segment}\trater{rater}\ts\tt\t{category}\t{severity}\n"
+        for number, system in enumerate("abc")
+        for segment in range(1, 5)
+        for rater in range(3)
+        for category, severity in [marks[(number + segment * rater) % 3]]
+    ]
+    path.write_text("system\tdoc\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n" + "".join(rows))
+    return path

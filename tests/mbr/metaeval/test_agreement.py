@@ -95,7 +95,7 @@ def test_segments_without_all_systems_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"), [(["rho"], "statistic 'rho' is unknown; expected some of spa, acc-eq"), ([], "no statistic")]
+    ("words", "message"), [(["rho"], "statistic 'rho' is unknown; expected some of spa, acc_eq"), ([], "no statistic")]
 )
 def test_unknown_statistics(words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):

@@ -76,9 +76,9 @@ def test_requests_that_make_no_sense(tmp_path: Path) -> None:
         read_judgments(path, human="mqm")
     with pytest.raises(UsageError, match="names a column of csv and da"):
         read_judgments(tmp_path / "x.jsonl", "jsonl", score="z")
-    with pytest.raises(UsageError, match="neither name nor header"):
+    with pytest.raises(InputError, match="neither name nor header"):
         read_judgments(write(tmp_path / "x.tsv", "a\tb\n"))
-    with pytest.raises(UsageError, match="a folder without sources/"):
+    with pytest.raises(InputError, match="a folder without sources/"):
         read_judgments(tmp_path)
     with pytest.raises(InputError, match="0 files end with '.tsv'"):
         read_judgments(archive(tmp_path / "x.tar.gz", a_txt="x"))
