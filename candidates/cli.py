@@ -96,7 +96,16 @@ def show_notices(generator: Generator, console: Console) -> None:
         console.warn(generator.notices.popleft())
 
 
-def show_cut_off(generator: Generator, console: Console) -> None:
+def show_counts(generator: Generator, console: Console) -> None:
+    """Show what happened to several sources or candidates of a run."""
+    if generator.split_sources and generator.first_split is not None:
+        count = generator.split_sources
+        console.info(
+            f"{count} {'line holds' if count == 1 else 'lines hold'} several sentences (the first: line "
+            f"{generator.first_split + 1}); each sentence was translated by itself (--no-split-sentences translates "
+            "lines as a whole)",
+            split_sources=count,
+        )
     if generator.cut_off:
         console.warn(
             f"{generator.cut_off} candidates were cut off before their end, at --max-length "
@@ -138,7 +147,7 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
             bar.update()
         if output is not None:
             sink.finish(lambda count: save_config(output, options, _signature(settings), count))
-    show_cut_off(generator, console)
+    show_counts(generator, console)
     seconds = time.monotonic() - began
     console.info(
         f"{segments} segments, {candidates} candidates, {unique} unique, in {seconds:.1f} s"

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from tqdm import tqdm
 
-from candidates.cli import read_sources, show_cut_off, show_notices
+from candidates.cli import read_sources, show_counts, show_notices
 from candidates.command.config import save_config
 from candidates.command.console import Console
 from candidates.command.journal import Publisher, beside, publish_as_is
@@ -68,7 +68,7 @@ def decode_into_sink(
         resolved = {"recipe": recipe_mapping(decoder.recipe)}
         sink.finish(lambda count: save_config(cast(Path, output), options, str(signature), count, resolved))
     if generator is not None:
-        show_cut_off(generator, console)
+        show_counts(generator, console)
     tally.report(console, signature)
     return 1 if tally.failed or sink.failed_before else 0
 
