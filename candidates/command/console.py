@@ -76,7 +76,13 @@ class Parser(argparse.ArgumentParser):
         )
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        return super().parse_args([hyphenated(word) for word in (sys.argv[1:] if args is None else args)], namespace)
+        words = [hyphenated(word) for word in (sys.argv[1:] if args is None else args)]
+        options = super().parse_args(words, namespace)
+        for action in self._actions:
+            name = "/".join(action.option_strings)
+            if name and action.nargs is None and getattr(options, action.dest, None) == "" != action.default:
+                self.error(f"{name} has an empty value; expected {action.metavar or 'a word'}, or leave the option out")
+        return options
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
