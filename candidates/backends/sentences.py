@@ -29,16 +29,18 @@ _LOOK_BACK = 60
 _ACRONYM = re.compile(r"(?!I$)(?:\w\.)*[^\W\d_]")  # without its last stop; one letter is an initial
 _ORDINAL = re.compile(r"\b(?:am|der|die|das|den|dem|des|im|vom|zum|zur|beim|seit|ab)\s+\d{1,2}$", re.IGNORECASE)
 # No sentence ends after these, whatever follows.
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof st sr jr mt ft gen col lt sgt capt cmdr adm maj rev hon gov sen rep pres messrs mme mlle "
-    "vs cf ca approx eg ie viz al hr hrn fr frl dipl ing phil nat med bzw zb dh ua vgl evtl ggf inkl exkl sog geb gest "
-    "bspw mio mrd sra srta dra dña ud uds vd dott sig sigg mgr ул пр тел гр св".split()
-)
+_ABBREVIATIONS = """
+    mr mrs ms dr prof st sr jr mt ft gen col lt sgt capt cmdr adm maj rev hon gov sen rep pres messrs mme mlle
+    vs cf ca approx eg ie viz al hr hrn fr frl dipl ing phil nat med bzw zb dh ua vgl evtl ggf inkl exkl sog geb gest
+    bspw mio mrd sra srta dra dña ud uds vd dott sig sigg mgr ул пр тел гр св
+"""
 # Nor after these, where a number follows.
-_BEFORE_NUMBERS = frozenset(
-    "no nos nr nrn num núm fig figs abb tab kap bd vol ch chap sec eq art arts abs pp pg par para ex op vv ver jan feb "
-    "mar apr jun jul aug sep sept oct okt nov dec dez стр рис гл pág págs cap".split()
-)
+_BEFORE_NUMBERS = """
+    no nos nr nrn num núm fig figs abb tab kap bd vol ch chap sec eq art arts abs pp pg par para ex op vv ver jan feb
+    mar apr jun jul aug sep sept oct okt nov dec dez стр рис гл pág págs cap
+"""
+_NEVER_LAST = frozenset(_ABBREVIATIONS.split())
+_NUMBERED = frozenset(_BEFORE_NUMBERS.split())
 
 
 def split_sentences(text: str) -> list[str]:
@@ -76,7 +78,7 @@ def _goes_on(before: str, following: str) -> bool:
     *_, word = before.split() or [""]
     word = word.lstrip("\"'”’“„»«‚‘([{›‹¿¡")
     spelled = word.lower().replace(".", "")
-    if spelled in _ABBREVIATIONS or _ACRONYM.fullmatch(word) or (spelled in _BEFORE_NUMBERS and following.isdigit()):
+    if spelled in _NEVER_LAST or _ACRONYM.fullmatch(word) or (spelled in _NUMBERED and following.isdigit()):
         return True
     return word.isdigit() and (before == word or _ORDINAL.search(before) is not None)
 

@@ -212,10 +212,11 @@ def test_a_line_of_several_sentences_holds_the_best_of_each() -> None:
     settings = Settings(nbest=20)
     with open_generator(settings, threads=1, batch_tokens=1) as generator:
         first, second, line = generator.generate([*texts, " ".join(texts)])
-    assert isinstance(first, CandidateList) and isinstance(second, CandidateList) and isinstance(line, CandidateList)
-    assert line.texts[0] == f"{first.texts[0]} {second.texts[0]}"
-    assert line.logprobs is not None and first.logprobs is not None and second.logprobs is not None
-    assert line.logprobs[0] == pytest.approx((first.logprobs[0] or 0) + (second.logprobs[0] or 0))
+    assert isinstance(line, CandidateList)
+    bests = [next(item.listed()) for item in (first, second) if isinstance(item, CandidateList)]
+    best = next(line.listed())
+    assert best.text == f"{bests[0].text} {bests[1].text}"
+    assert best.logprob == pytest.approx(sum(entry.logprob or 0 for entry in bests))
     assert sum(line.counts) == 20
     assert len({text.split(".")[0] for text in line.texts}) > 1, "combinations vary both sentences"
 

@@ -47,10 +47,19 @@ class Case:
     words: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
     output: str | None = "out"
-    leaves: tuple[str, ...] = ("out.partial", "out.progress", "out.scores", "out.training")  # what --resume goes on with
+    leaves: tuple[str, ...] = (
+        "out.partial",
+        "out.progress",
+        "out.scores",
+        "out.training",
+    )  # what --resume goes on with
 
     def run(
-        self, folder: Path, changed: Mapping[str, bytes | None] | None = None, more: Sequence[str] = (), stdin: bytes = b""
+        self,
+        folder: Path,
+        changed: Mapping[str, bytes | None] | None = None,
+        more: Sequence[str] = (),
+        stdin: bytes = b"",
     ) -> Outcome:
         """Run in an empty folder, with some files changed (None: a folder in their place), and check the promises."""
         contents = {**self.files, **(changed or {})}
@@ -177,6 +186,9 @@ ANY_FILE: dict[str, Callable[[bytes], bytes | None]] = {
     "YAML": lambda content: b"a: &a [*a]\n!!python/object:os.system {}\n",
     "folder": lambda content: None,
 }
+LOGPROBS = ("NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e300", "true", "null", "{}")
+COUNTS = ("0", "-1", "1e30", "1.5", "NaN", "true", "null", "[]", "9007199254740993")
+LINES = ("3", "null", "[]", "{}", '"x"', "NaN")
 RECORDS: dict[str, Callable[[bytes], bytes | None]] = {
     **{f"no {key}": _record(**{key: ...}) for key in ("id", "source", "candidates")},
     **{
@@ -184,9 +196,9 @@ RECORDS: dict[str, Callable[[bytes], bytes | None]] = {
         for key in ("id", "source", "candidates", "references", "origin")
         for value in (None, True, 3, -1.5, 10**400, "", "x", [], [[]], [None], [1], {}, {"a": {}}, [{}], "\ud800")
     },
-    **{f"logprob {value}": _logprob(value) for value in "NaN Infinity -Infinity 1e400 -1e400 1e300 true null {}".split()},
-    **{f"count {value}": _count(value) for value in "0 -1 1e30 1.5 NaN true null [] 9007199254740993".split()},
-    **{f"id {value:.20}": _first_line(lambda line, v=value: v.encode()) for value in ("3", "null", "[]", "{}", '"x"', "NaN")},
+    **{f"logprob {value}": _logprob(value) for value in LOGPROBS},
+    **{f"count {value}": _count(value) for value in COUNTS},
+    **{f"line {value}": _first_line(lambda line, v=value: v.encode()) for value in LINES},  # type: ignore[misc]
     "the same id twice": lambda content: content + content.split(b"\n")[0] + b"\n",
     "the same key twice": _first_line(lambda line: b'{"id": 1, ' + line[1:]),
     "deep": _first_line(lambda line: b'{"id": 0, "candidates": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),

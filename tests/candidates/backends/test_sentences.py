@@ -120,5 +120,7 @@ def test_an_unknown_log_probability_makes_the_sum_unknown() -> None:
 
 
 def test_scripts_without_spaces_are_joined_without_them() -> None:
-    assert join_candidates([[Candidate("他来了。")], [Candidate("她走了！")]], SAMPLES) == [Candidate("他来了。她走了！")]
+    assert join_candidates([[Candidate("他来了。")], [Candidate("她走了！")]], SAMPLES) == [
+        Candidate("他来了。她走了！")
+    ]
     assert join_candidates([[Candidate("")], [Candidate("Ja.")], [Candidate("")]], SAMPLES) == [Candidate("Ja.")]
