@@ -126,7 +126,16 @@ def show_notices(generator: Generator, console: Console) -> None:
         console.warn(generator.notices.popleft())
 
 
-def show_cut_off(generator: Generator, console: Console) -> None:
+def show_counts(generator: Generator, console: Console) -> None:
+    """Show what happened to several sources or candidates of a run."""
+    if generator.split_sources and generator.first_split is not None:
+        count = generator.split_sources
+        console.info(
+            f"{count} {'line holds' if count == 1 else 'lines hold'} several sentences (the first: line "
+            f"{generator.first_split + 1}); each sentence was translated by itself (--no-split-sentences translates "
+            "lines as a whole)",
+            split_sources=count,
+        )
     if generator.cut_off:
         console.warn(
             f"{counted(generator.cut_off, 'candidate was', 'candidates were')} cut off before the end, at --max-length "
@@ -169,7 +178,7 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
             bar.update()
         if output is not None:
             sink.finish(lambda count: save_config(output, options, _signature(settings), count))
-    show_cut_off(generator, console)
+    show_counts(generator, console)
     if not segments and not sink.done:
         console.warn_of_nothing(options.sources, "line of text")
     seconds = time.monotonic() - began

@@ -101,7 +101,11 @@ def _add_search_options(g: argparse._ArgumentGroup) -> None:
     )
     g.add_argument("--epsilon", type=float, metavar="E", help="epsilon: no token less likely than E (default: 0.02)")
     g.add_argument("--max-length", type=int, metavar="N", help="tokens per candidate, at most (default: 256)")
-    g.add_argument("--split-sentences", action="store_true", help="translate each sentence of a line by itself")
+    g.add_argument(
+        "--split-sentences",
+        action=argparse.BooleanOptionalAction,
+        help="translate each sentence of a line by itself (default: yes; for a server: no)",
+    )
 
 
 def _add_server_options(g: argparse._ArgumentGroup) -> None:
@@ -124,7 +128,7 @@ def given_options(options: argparse.Namespace) -> list[str]:
     """The generation options on the command line, as they are spelled on mbr-decode."""
     model = tuple(f"translator{name}" for name in ("", "_backend", "_option", "_compute_type", "_batch_tokens"))
     names = (*model, "src_lang", "tgt_lang", "method", *_SETTINGS, "split_sentences", *_SERVER)
-    return [flag(name) for name in names if getattr(options, name) not in (None, False)]
+    return [flag(name) for name in names if getattr(options, name) is not None]
 
 
 def method_of(options: argparse.Namespace) -> Method:
@@ -156,7 +160,7 @@ def generator_of(options: argparse.Namespace) -> Generator:
     taken = backend_options(backend)
     values = {name: getattr(options, name) for name in ("src_lang", "tgt_lang", *_SERVER)}
     values |= {"compute_type": options.translator_compute_type, "batch_tokens": options.translator_batch_tokens}
-    values["split_sentences"] = options.split_sentences or None
+    values["split_sentences"] = options.split_sentences
     # On mbr-decode these two may be meant for the utility alone.
     device = (options.device or "auto").split(",")[0]
     shared = {"device": "cpu" if (backend, device) == ("ct2", "mps") else device, "threads": options.threads}

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.backends.tokens import fit
 from candidates.common.closing import Closing
 from candidates.common.plugins import LazyTable
@@ -43,10 +44,13 @@ class Generator(Closing):
     name: str
     settings: Settings
     default_method: ClassVar[Method] = "beam"
+    splits = False  # whether each sentence of a source is translated by itself
 
     def __init__(self) -> None:
         self.notices: deque[str] = deque()  # messages for the user; the caller removes the ones it has shown
         self.cut_off = 0  # candidates that reached the length limit before their end
+        self.split_sources = 0  # sources of several sentences, each of which was translated by itself
+        self.first_split: int | None = None  # the first of them, counted from 0
         self._lock = threading.Lock()
         self._origin: Origin | None = None
 
@@ -79,6 +83,18 @@ class Generator(Closing):
         """The candidate list of a source, with its origin."""
         return CandidateList.of(source, candidates, id=id, origin=self.origin)
 
+    def sentences(self, source: str) -> list[str]:
+        """The parts of a source to translate: its sentences, or all of it where sources are not split."""
+        return split_sentences(source) if self.splits else [source]
+
+    def joined(self, source: str, lists: Sequence[Sequence[Candidate]], id: int) -> CandidateList:
+        """The candidate list of a source from those of its sentences; may be called from several threads."""
+        if len(lists) > 1:
+            with self._lock:
+                self.split_sources += 1
+                self.first_split = id if self.first_split is None else min(self.first_split, id)
+        return self.listed(source, join_candidates(lists, self.settings), id)
+
     def blank(self, source: str, id: int) -> CandidateList:
         """The list of a blank line: one empty translation, counted `nbest` times."""
         return self.listed(source, [Candidate("", 0.0, self.settings.nbest)], id)
@@ -87,9 +103,10 @@ class Generator(Closing):
         """The tokens of a source, cut with a notice where the model has fewer positions."""
         cut = fit(tokens, end, positions)
         if len(cut) < len(tokens):
+            advice = "" if self.splits else " (--split-sentences translates sentence by sentence)"
             self.notices.append(
                 f"segment {id}: {len(tokens)} tokens, but the model reads fewer than {positions}; its end is left "
-                "untranslated (--split-sentences translates sentence by sentence)"
+                f"untranslated{advice}"
             )
         return cut
 

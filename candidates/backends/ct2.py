@@ -34,7 +34,6 @@ from candidates.backends.ct2_model import (
     weights_digest,
     worker_count,
 )
-from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.backends.tokens import open_tokenizer, read_vocabulary, spelled_languages
 from candidates.common.errors import MbrError, UsageError
 from candidates.formats import Record
@@ -74,7 +73,7 @@ class Ct2Generator(Generator):
         compute_type: str = "default",
         threads: int | None = None,
         batch_tokens: int = 8192,
-        split_sentences: bool = False,
+        split_sentences: bool = True,
     ) -> None:
         super().__init__()
         check_compute_type(compute_type)
@@ -87,7 +86,7 @@ class Ct2Generator(Generator):
         self._compute_type = compute_type
         self._workers = worker_count(self._device[0], threads)
         self._batch_tokens = batch_tokens
-        self._split = split_sentences
+        self.splits = split_sentences
         self._languages = (src_lang, tgt_lang)
         if settings.method == "epsilon":
             self._vocabulary = read_vocabulary(self._folder)
@@ -102,7 +101,7 @@ class Ct2Generator(Generator):
             "model": f"{self._folder.name}@{self._digest}",
             **super().described(),
             "compute": self._computed_as,
-            "split": self._split or None,
+            "split": self.splits or None,
             "languages": spelled_languages(*self._languages),
         }
         if self.settings.method == "beam":
@@ -158,7 +157,7 @@ class Ct2Generator(Generator):
         for unit, candidates in zip(units, method(start, units) if units else [], strict=True):
             lists.setdefault(unit.id, []).append(candidates)
         return [
-            self.listed(source, join_candidates(lists[id]), id) if id in lists else self.blank(source, id)
+            self.joined(source, lists[id], id) if id in lists else self.blank(source, id)
             for id, source in enumerate(sources, start)
         ]
 
@@ -166,7 +165,7 @@ class Ct2Generator(Generator):
         """The parts of a source to translate: none in a blank one, or in one of invisible characters."""
         check_text(source, f"segment {id}")
         encode, end = self._tokenizer.encode, self._tokenizer.end
-        parts = [(part, encode(part)) for part in (split_sentences(source) if self._split else [source])]
+        parts = [(part, encode(part)) for part in self.sentences(source)]
         return [
             Unit(self.fitted(tokens, end, self._positions, id), id)
             for part, tokens in parts

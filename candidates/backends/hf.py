@@ -14,7 +14,6 @@ from typing import Any
 from candidates.backends.base import Generator
 from candidates.backends.hf_model import check_dtype, load_model, model_positions, revision, torch_device
 from candidates.backends.models import check_reachable
-from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.backends.tokens import load_transformers_tokenizer, spelled_languages, transformers_tokenizer
 from candidates.common.errors import ModelError, ResourceError, UsageError
 from candidates.common.threads import check_threads
@@ -38,7 +37,7 @@ class HfGenerator(Generator):
         device: str = "auto",
         compute_type: str = "float32",
         threads: int | None = None,
-        split_sentences: bool = False,
+        split_sentences: bool = True,
     ) -> None:
         super().__init__()
         if settings.patience is not None:
@@ -49,7 +48,7 @@ class HfGenerator(Generator):
 
         self.settings = settings
         self._name = model
-        self._split = split_sentences
+        self.splits = split_sentences
         self._languages = (src_lang, tgt_lang)
         self._dtype = compute_type
         inner = load_transformers_tokenizer(model)
@@ -67,7 +66,7 @@ class HfGenerator(Generator):
             "model": f"{self._name}@{revision(self._model)}",
             **super().described(),
             "compute": self._dtype,
-            "split": self._split or None,
+            "split": self.splits or None,
             "languages": spelled_languages(*self._languages),
         }
         return {name: value for name, value in settings.items() if value is not None}
@@ -80,15 +79,15 @@ class HfGenerator(Generator):
             if self._tokenizer.is_blank(source, self._tokenizer.encode(source)):
                 yield self.blank(source, id)
             else:
-                yield self.listed(source, self._candidates(source, id), id)
+                yield self.joined(source, self._candidates(source, id), id)
 
-    def _candidates(self, source: str, id: int) -> list[Candidate]:
+    def _candidates(self, source: str, id: int) -> list[list[Candidate]]:
+        """The candidates of each sentence."""
         import torch
 
-        sentences = split_sentences(source) if self._split else [source]
         try:
             with torch.inference_mode():
-                return join_candidates([self._translate(sentence, id, part) for part, sentence in enumerate(sentences)])
+                return [self._translate(sentence, id, part) for part, sentence in enumerate(self.sentences(source))]
         except torch.OutOfMemoryError as exc:
             raise ResourceError(f"out of memory while translating segment {id}; lower --nbest or --max-length") from exc
         except (RuntimeError, ValueError, IndexError) as exc:

@@ -30,6 +30,7 @@ TRANSIENT = (
     "help",
     "convert",
 )
+TWO_WAY = ("split_sentences",)  # false is a choice, and differs from none
 RESOLVED = "# resolved in this run, stronger than the options above:"
 
 
@@ -105,7 +106,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return {
         key.replace("_", "-"): value
         for key, value in sorted(vars(options).items())
-        if key not in TRANSIENT and value is not None and value is not False
+        if key not in TRANSIENT and value is not None and (value is not False or key in TWO_WAY)
     }
 
 

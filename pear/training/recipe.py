@@ -80,6 +80,10 @@ class Recipe:
             raise UsageError("dev_candidates is less than two, which gives no pairs to measure with")
         if self.patience is not None and self.patience < 1:
             raise UsageError(f"patience {self.patience} is not a positive number")
+        if not 0 <= self.seed < 2**32:
+            raise UsageError(f"seed {self.seed} is out of range; expected a number from 0 to 2**32 - 1")
+        if self.references_as is not None and not math.isfinite(self.references_as):
+            raise UsageError(f"references_as {self.references_as} is not a finite number")
         for name in ("dev_share", "freeze_encoder", "warm_up"):
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"{name} {getattr(self, name)} is not a share from 0 to below 1")

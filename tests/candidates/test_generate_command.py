@@ -152,6 +152,23 @@ def test_cut_off_candidates_are_reported(run: Run) -> None:
     assert "3 candidates were cut off before the end, at --max-length 2" in result.stderr
 
 
+def test_lines_of_several_sentences_are_split_and_counted(warm: Run, tmp_path: Path) -> None:
+    text = "Where is Tom?\nTom is here. He is tired. The dog is big.\nMr. Smith is here.\n\nCome in! Sit down.\n"
+    split = warm("mbr-generate", "--nbest", "3", "--format", "lines", stdin=text)
+    assert [line.count(".") for line in split.stdout.splitlines()[3:6]] == [3, 3, 3]
+    assert "2 lines hold several sentences (the first: line 2); each sentence was translated by itself" in split.stderr
+    assert "|split:True|" in split.stderr
+    whole = warm("mbr-generate", "--nbest", "3", "--no-split-sentences", "-o", "whole.txt", stdin=text)
+    assert "several sentences" not in whole.stderr
+    assert "split" not in whole.stderr.splitlines()[-1]
+    assert (tmp_path / "whole.txt").read_text() != split.stdout
+    again = warm("mbr-generate", "--config", "whole.txt.run.yaml", "-o", "again.txt", stdin=text)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "again.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
+    refused = warm("mbr-decode", "--candidates", "-", "--no-split-sentences", stdin="")
+    assert (refused.returncode, "--split-sentences goes with text" in refused.stderr) == (2, True), refused.stderr
+
+
 def test_an_unreachable_server_is_a_failed_segment(run: Run) -> None:
     words = ["--model", "http://127.0.0.1:9/v1", "--server-model", "x", "--retries", "0", "--tgt-lang", "German"]
     words += ["--src-lang", "English", "--nbest", "2"]

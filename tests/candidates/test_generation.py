@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from itertools import count, islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from candidates.backends.models import BUNDLED, bundled_models
 from candidates.common.errors import InputError, ModelError, UsageError
 from candidates.generation import Settings, open_generator
 from candidates.lists import CandidateList
+from candidates.settings import Method
 
 SOURCES = [
     "Tom told me that he wanted to meet my parents.",
@@ -181,15 +183,42 @@ def test_candidates_cut_off_at_the_limit_are_counted() -> None:
 
 def test_a_long_source_is_cut_with_a_notice_or_split() -> None:
     text = " ".join(["I have never seen such a beautiful sunset."] * 60)
-    with open_generator(Settings(nbest=2), threads=1) as generator:
+    with open_generator(Settings(nbest=2), threads=1, split_sentences=False) as generator:
         list(generator.generate([text]))
-        assert "untranslated" in generator.notices[0]
-    with open_generator(Settings(nbest=2), threads=1, split_sentences=True) as generator:
+        assert "untranslated (--split-sentences" in generator.notices[0]
+    with open_generator(Settings(nbest=2), threads=1) as generator:
         (item,) = generator.generate([text])
         assert not generator.notices
+        assert (generator.split_sources, generator.first_split) == (1, 0)
     assert isinstance(item, CandidateList)
     assert len(item) == 2
     assert item.texts[0].count(".") == 60
+
+
+@pytest.mark.parametrize("method", ["beam", "sample", "epsilon"])
+def test_lines_of_one_sentence_are_translated_as_without_splitting(method: Method) -> None:
+    sources = [*SOURCES, "Mr. Smith is here. ", "  no full stop"]
+    made = []
+    for split in (False, True):
+        with open_generator(Settings(nbest=3, method=method), threads=1, split_sentences=split) as generator:
+            made.append([replace(item, origin=None) for item in generator.generate(sources)])  # type: ignore[type-var]
+            assert generator.split_sources == 0
+            assert generator.described().get("split") == (True if split else None)
+    assert made[0] == made[1]
+
+
+def test_a_line_of_several_sentences_holds_the_best_of_each() -> None:
+    texts = ["Tom is here.", "I have never seen such a big dog before."]
+    settings = Settings(nbest=20)
+    with open_generator(settings, threads=1, batch_tokens=1) as generator:
+        first, second, line = generator.generate([*texts, " ".join(texts)])
+    assert isinstance(line, CandidateList)
+    bests = [next(item.listed()) for item in (first, second) if isinstance(item, CandidateList)]
+    best = next(line.listed())
+    assert best.text == f"{bests[0].text} {bests[1].text}"
+    assert best.logprob == pytest.approx(sum(entry.logprob or 0 for entry in bests))
+    assert sum(line.counts) == 20
+    assert len({text.split(".")[0] for text in line.texts}) > 1, "combinations vary both sentences"
 
 
 @pytest.mark.parametrize(

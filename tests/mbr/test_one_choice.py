@@ -17,7 +17,7 @@ SENTENCES = (
     "Tom told me that he wanted to meet my parents.\n"
     "The old woman lives alone in a small house by the lake.\n"
     "Be nice.\n"
-    "I have never seen such a big dog before.\n"
+    "I have never seen such a big dog before. Where did you buy it?\n"
 )
 
 

@@ -25,7 +25,6 @@ from candidates.backends.base import Generator
 from candidates.backends.openai.answers import choice_logprob, choice_text, model_names
 from candidates.backends.openai.client import Server
 from candidates.backends.openai.prompt import Prompt
-from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.common.errors import InputError, ModelError, UsageError
 from candidates.formats import BadRecord, Record
 from candidates.lists import Candidate, CandidateList, check_text
@@ -67,7 +66,7 @@ class ServerGenerator(Generator):
             raise UsageError(f"--concurrency {concurrency} is out of range; expected a number from 1 to 1000")
         self.settings = settings
         self._prompt = Prompt(prompt, src_lang=src_lang, tgt_lang=tgt_lang)
-        self._split = split_sentences
+        self.splits = split_sentences
         self._look_ahead = _LOOK_AHEAD * concurrency
         self._server = Server(model, retries=retries, timeout=timeout)
         self._server_model = server_model or _only_model(self._server)
@@ -81,7 +80,7 @@ class ServerGenerator(Generator):
             "top-k": self.settings.top_k or "server",
             "top-p": self.settings.top_p or "server",
             "prompt": self._prompt.digest,
-            "split": self._split or None,
+            "split": self.splits or None,
             "languages": self._prompt.languages,
         }
         return {name: value for name, value in settings.items() if value is not None}
@@ -115,9 +114,8 @@ class ServerGenerator(Generator):
 
     def _list(self, id: int, source: str) -> CandidateList:
         check_text(source, f"segment {id}")
-        sentences = split_sentences(source) if self._split else [source]
-        lists = [self._candidates(id, part, sentence) for part, sentence in enumerate(sentences)]
-        return self.listed(source, join_candidates(lists), id)
+        lists = [self._candidates(id, part, sentence) for part, sentence in enumerate(self.sentences(source))]
+        return self.joined(source, lists, id)
 
     def _candidates(self, id: int, part: int, text: str) -> list[Candidate]:
         """The samples of one sentence: `nbest` of them, unless the server stops returning any."""
@@ -138,7 +136,7 @@ class ServerGenerator(Generator):
             candidates += new
             if len(candidates) == wanted or not new:
                 break
-        sentence = f" for sentence {part + 1}" if self._split else ""
+        sentence = f" for sentence {part + 1}" if self.splits else ""
         if not candidates:
             raise InputError(
                 f"segment {id}: none of {wanted} candidates{sentence}: the server's choices hold no text; expected "

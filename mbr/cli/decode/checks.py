@@ -13,6 +13,7 @@ from candidates.options import given_options
 from mbr.recipe import Changes, PrefilterSpec
 from mbr.recipe.words import option_pairs, parse_strategy, parse_terms
 
+MOST_TOP = 10_000  # as --nbest
 # Options of the utility that have flags of their own and may change a score; --dtype is for all models.
 UTILITY_OPTIONS = ("model", "revision", "encoder", "backend", "compute_type", "tokenize")
 
@@ -24,6 +25,8 @@ def check(options: argparse.Namespace, console: Console) -> None:
     for name in ("threads", "top", "batch_tokens"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name)} is not a positive number")
+    if options.top > MOST_TOP:  # text has as many lines for each source, whatever its list holds
+        raise UsageError(f"--top {options.top} is out of range; expected a number from 1 to {MOST_TOP}")
     if options.resume and not options.output:
         raise UsageError("--resume needs an output file (-o FILE)")
     if options.nbest == 1:

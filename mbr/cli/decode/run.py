@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from candidates.cli import generate_lists, show_cut_off, show_notices
+from candidates.cli import generate_lists, show_counts, show_notices
 from candidates.command.config import save_config
 from candidates.command.console import Console, going_on
 from candidates.command.journal import Publisher, beside, publish_as_is
@@ -68,7 +68,7 @@ def decode_into_sink(
         resolved = {"recipe": recipe_mapping(decoder.recipe)}
         sink.finish(lambda count: save_config(cast(Path, output), options, str(signature), count, resolved))
     if generator is not None:
-        show_cut_off(generator, console)
+        show_counts(generator, console)
     if not tally.segments and not sink.done:
         console.warn_of_nothing(options.candidates or options.sources, "list" if generator is None else "line of text")
     tally.report(console, signature, done_before=sink.before)
