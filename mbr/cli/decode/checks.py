@@ -9,6 +9,7 @@ from typing import Any
 from candidates.command.console import Console
 from candidates.common.errors import UsageError
 from candidates.options import given_options
+from mbr.cli.decode.cluster import check_cluster
 from mbr.recipe import Changes, PrefilterSpec
 from mbr.recipe.words import option_pairs, parse_strategy, parse_terms
 
@@ -23,6 +24,7 @@ def check(options: argparse.Namespace, console: Console) -> None:
     for name in ("threads", "top", "batch_tokens"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name)} is not a positive number")
+    check_cluster(options)
     if options.resume and not options.output:
         raise UsageError("--resume needs an output file (-o FILE)")
     if options.nbest == 1:

@@ -80,21 +80,11 @@ def _run(
     stack: ExitStack,
     console: Console,
 ) -> int:
-    from candidates.command.model_options import model_options
-    from mbr.cli.decode.records import unfit
+    from mbr.cli.decode.cluster import decide_on_cluster, decoder_plan
     from mbr.cli.decode.run import decode_into_sink
-    from mbr.opening import open_decoder
-    from mbr.recipe import RUNTIME_OPTIONS
 
-    decoder = stack.enter_context(
-        open_decoder(
-            recipe,
-            runtime=model_options(options, RUNTIME_OPTIONS),
-            on_error=options.on_error,
-            keep_matrix=options.matrix is not None,
-            check=lambda item: unfit(item, options.format),
-        )
-    )
+    decoder_of_run = decoder_plan(options, recipe)
+    decoder = stack.enter_context(decoder_of_run.open())
     decoder.show_progress(console.shows_progress)
     for note in decoder.notes():
         console.info(note)
@@ -104,7 +94,10 @@ def _run(
         print(estimate(decoder, records or ()))
         print(f"signature   {decoder.signature(options.nbest)}")
         return 0
-    return decode_into_sink(decoder, records, generator, options, console)
+    if options.ray is None:
+        return decode_into_sink(decoder, records, generator, options, console)
+    with decide_on_cluster(decoder_of_run, options, console) as windows:
+        return decode_into_sink(decoder, records, generator, options, console, windows)
 
 
 def _print_recipe(recipe: Recipe) -> int:

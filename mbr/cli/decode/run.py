@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from candidates.command.console import Console
 from candidates.command.journal import Publisher, beside, publish_as_is
 from candidates.command.sink import Sink
 from candidates.common.errors import InputError
-from candidates.formats import BadRecord, render_failure, render_list
+from candidates.formats import BadRecord, Record, render_failure, render_list
 from candidates.generation import Generator
 from mbr.cache.log import ScoreLog
 from mbr.cli.decode.records import header, render
@@ -32,11 +32,21 @@ from mbr.pipeline import Decoder
 from mbr.recipe import recipe_mapping
 from mbr.signature import Signature
 
+Windows = Callable[[Decoder, Iterable[Record]], Iterator[list[Decision]]]
+
 
 def decode_into_sink(
-    decoder: Decoder, lists: Any, generator: Generator | None, options: argparse.Namespace, console: Console
+    decoder: Decoder,
+    lists: Any,
+    generator: Generator | None,
+    options: argparse.Namespace,
+    console: Console,
+    windows: Windows = Decoder.windows,
 ) -> int:
-    """Decode the lists, or those that the generator makes of the sources; returns the exit code."""
+    """Decode the lists, or those that the generator makes of the sources; returns the exit code.
+
+    `windows` decides: the decoder itself, or a cluster on which it has copies.
+    """
     signature = _signature(decoder, generator, options)
     output = Path(options.output) if options.output else None
     files = _Companions(options)
@@ -55,7 +65,7 @@ def decode_into_sink(
             records = sink.remaining(lists)
         else:
             records = generator.generate(sink.checked(read_sources(options.sources)), skip=sink.done)
-        for window in decoder.windows(records):
+        for window in windows(decoder, records):
             if generator is not None:
                 show_notices(generator, console)
             lines = b"".join(render(decision, options.format, options.top) for decision in window)
