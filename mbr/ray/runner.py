@@ -88,16 +88,19 @@ class ClusterRun:
         cut = decoder.cut(records)
         self._signature = str(decoder.signature())
         self._none_since = time.monotonic()
-        for _ in range(self._session.workers):
-            self._start_worker()
-        while True:
-            self._give_work(cut)
-            while self._yielded in self._decided:
-                yield self._next()
+        try:
+            for _ in range(self._session.workers):
+                self._start_worker()
+            while not self._ended or self._windows:
                 self._give_work(cut)
-            if self._ended and not self._windows:
-                break
-            self._wait()
+                if self._yielded in self._decided:
+                    yield self._next()
+                elif self._windows or not self._ended:
+                    self._wait()
+        finally:
+            for worker in self._workers:
+                self._session.kill(worker.actor)
+            self._workers.clear()
         if self._reading_failed is not None:
             raise self._reading_failed
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from candidates.common.closing import Closing
 from candidates.common.errors import EnvironmentProblem
 
 LOCAL = "local"
+ANSWER_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Session(Closing):
         self.options = options
         self._actors: list[Any] = []
         self._ray = _imported()
+        _check_answers(options.address)
         with _our_signals():
             try:
                 self._ray.init(
@@ -49,10 +52,7 @@ class Session(Closing):
                     logging_level="error",
                 )
             except (ConnectionError, RuntimeError, ValueError) as exc:
-                raise EnvironmentProblem(
-                    f"no Ray cluster at {options.address!r}: {exc}; start one (ray start --head), or give --ray "
-                    "without an address for one on this machine"
-                ) from exc
+                raise EnvironmentProblem(_no_cluster(options.address, exc)) from exc
         self.workers = options.workers or self._room()
 
     def actor(self, kind: type, *arguments: Any) -> Any:
@@ -113,6 +113,28 @@ def _imported() -> Any:
     import ray.exceptions
 
     return ray
+
+
+def _check_answers(address: str) -> None:
+    """Refuse an address where nothing listens; Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if "://" in address:
+        raise EnvironmentProblem(
+            f"--ray {address}: expected HOST:PORT of the cluster's head; run mbr-decode on a node of it"
+        )
+    if not host:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
+    except (OSError, ValueError, OverflowError) as exc:
+        raise EnvironmentProblem(_no_cluster(address, exc)) from exc
+
+
+def _no_cluster(address: str, why: Exception) -> str:
+    return (
+        f"no Ray cluster at {address!r}: {why}; start one (ray start --head), or give --ray without an address for one "
+        "on this machine"
+    )
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def test_a_worker_killed_and_a_node_removed_lose_nothing(
             if number == 0:
                 os.kill(next(w.about.process for w in run._workers if w.about), signal.SIGKILL)
             if number == 4:
-                cluster.remove_node(cluster.list_all_nodes[-1], allow_graceful=False)
+                cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
                 cluster.add_node(num_cpus=1)
     assert result == expected
     assert sum(node.lost_workers for node in run.summary.nodes.values()) >= 2
