@@ -104,6 +104,10 @@ class ClusterRun:
         if self._reading_failed is not None:
             raise self._reading_failed
 
+    def processes(self) -> list[int]:
+        """The process ids of the workers that are ready, on their nodes."""
+        return [worker.about.process for worker in self._workers if worker.about is not None]
+
     def _next(self) -> list[Decision]:
         result = self._decided.pop(self._yielded)
         window = self._windows.pop(self._yielded)

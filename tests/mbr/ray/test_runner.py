@@ -87,7 +87,7 @@ def test_a_worker_killed_and_a_node_removed_lose_nothing(
         for number, window in enumerate(run.windows(decoder, lists)):
             result += lines(iter([window]))
             if number == 0:
-                os.kill(next(w.about.process for w in run._workers if w.about), signal.SIGKILL)
+                os.kill(run.processes()[0], signal.SIGKILL)
             if number == 4:
                 cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
                 cluster.add_node(num_cpus=1)
