@@ -35,6 +35,7 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.speed_utilities
 	.venv-light/bin/python -m benchmarks.speed_metaeval
 	.venv-light/bin/python -m benchmarks.stream_memory
+	.venv-light/bin/python -m benchmarks.cluster
 	.venv-light/bin/python -m benchmarks.matrices
 	.venv-light/bin/python -m benchmarks.strategies
 	.venv-light/bin/python -m benchmarks.strategies_quality
@@ -69,7 +70,7 @@ environments: .venv-light/$(MARK) .venv-comet/$(MARK)
 .venv-comet/$(MARK): pyproject.toml constraints/comet.txt
 	$(PYTHON) -m venv .venv-comet
 	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt torch setuptools
-	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt -e ".[dev,embedding]" unbabel-comet bleurt-pytorch
+	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt -e ".[dev,embedding,ray]" unbabel-comet bleurt-pytorch
 	touch $@
 
 clean:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -71,6 +72,26 @@ class Models(Closing):
             self._stack.enter_context(part)
             self._loaded[key] = part
         return self._loaded[key]
+
+
+@dataclass(frozen=True)
+class DecoderPlan:
+    """Everything that `open_decoder` needs, as a value that can be sent to another machine."""
+
+    recipe: Recipe
+    runtime: Runtime = field(default_factory=dict)
+    on_error: OnError = "stop"
+    keep_matrix: bool = False
+    check: Callable[[CandidateList], str | None] = lambda item: None
+
+    def open(self) -> Decoder:
+        return open_decoder(
+            self.recipe,
+            runtime=self.runtime,
+            on_error=self.on_error,
+            keep_matrix=self.keep_matrix,
+            check=self.check,
+        )
 
 
 def open_decoder(

@@ -20,10 +20,10 @@ CLOSED = "standard output is closed; expected a place for the results: give it o
 
 
 class StandardOutput(OutputFile):
-    """Descriptor 1. Its first error is raised; after that, writes go nowhere, as Python flushes again at its exit."""
+    """Descriptor 1, or a copy. Its first error is raised; after that, writes go nowhere: Python flushes at its exit."""
 
-    def __init__(self, *, closed: bool) -> None:
-        super().__init__(STANDARD_OUTPUT, "w", shown="standard output")
+    def __init__(self, *, closed: bool, descriptor: int = STANDARD_OUTPUT) -> None:
+        super().__init__(descriptor, "w", shown="standard output")
         self.unusable = closed
         self._failed = False
 
@@ -68,12 +68,21 @@ def check_standard_output() -> None:
         raise UsageError(CLOSED)
 
 
-def _standard_output(before: TextIO | None) -> TextIO:
+def keep_for_data() -> None:
+    """From now on only `sys.stdout` writes to standard output; what libraries print there goes to standard error."""
+    if isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), StandardOutput):
+        sys.stdout.flush()
+        copy = os.dup(STANDARD_OUTPUT)
+        sys.stdout = _standard_output(sys.stdout, copy)
+        os.dup2(2, STANDARD_OUTPUT)
+
+
+def _standard_output(before: TextIO | None, descriptor: int = STANDARD_OUTPUT) -> TextIO:
     closed = before is None or fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
     if isinstance(before, io.TextIOWrapper):
         before.flush()
     return io.TextIOWrapper(
-        io.BufferedWriter(StandardOutput(closed=closed)),
+        io.BufferedWriter(StandardOutput(closed=closed, descriptor=descriptor)),
         encoding="utf-8",
         errors="surrogateescape",  # names of files
         newline="\n",

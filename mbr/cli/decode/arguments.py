@@ -42,6 +42,7 @@ def parser() -> Parser:
     g.add_argument("--dry-run", action="store_true", help="print pairs, tokens, time, memory and signature, then stop")
     g.add_argument("--print-recipe", action="store_true", help="print the recipe as YAML for --recipe, then stop")
     g.add_argument("--list-utilities", action="store_true", help="print the names for --utility and --add, then stop")
+    _add_cluster(p)
     add_message_options(p)
     return p
 
@@ -141,4 +142,24 @@ def _add_output(p: argparse.ArgumentParser) -> None:
         choices=("stop", "skip", "fallback"),
         default="stop",
         help="a segment that cannot be decided: stop; skip (empty line, error in JSONL); fallback (first candidate)",
+    )
+
+
+def _add_cluster(p: argparse.ArgumentParser) -> None:
+    g = p.add_argument_group("many machines (pip install 'mbr-decode[ray]')")
+    g.add_argument(
+        "--ray",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help="decide on a Ray cluster: `auto`, its address, or nothing for one on this machine",
+    )
+    g.add_argument("--ray-workers", type=int, metavar="N", help="workers (default: as many as there is room for)")
+    g.add_argument("--ray-cpus", type=int, metavar="N", help="CPUs per worker, and its --threads (default: 1)")
+    g.add_argument(
+        "--ray-gpus", type=float, metavar="N", help="GPUs per worker (default: 1 with --device cuda, else 0)"
+    )
+    g.add_argument("--ray-patience", type=float, metavar="S", help="seconds to wait for a worker (default: 300)")
+    g.add_argument(
+        "--ray-runtime-env", metavar="FILE.yaml", help="Ray's runtime environment, for nodes without the package"
     )

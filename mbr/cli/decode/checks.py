@@ -10,6 +10,7 @@ from candidates.command.console import Console
 from candidates.common.errors import UsageError
 from candidates.common.words import agreeing
 from candidates.options import given_options
+from mbr.cli.decode.cluster import check_cluster
 from mbr.recipe import Changes, PrefilterSpec
 from mbr.recipe.words import option_pairs, parse_strategy, parse_terms
 
@@ -27,6 +28,7 @@ def check(options: argparse.Namespace, console: Console) -> None:
             raise UsageError(f"--{name.replace('_', '-')} {getattr(options, name)} is not a positive number")
     if options.top > MOST_TOP:  # text has as many lines for each source, whatever its list holds
         raise UsageError(f"--top {options.top} is out of range; expected a number from 1 to {MOST_TOP}")
+    check_cluster(options)
     if options.resume and not options.output:
         raise UsageError("--resume needs an output file (-o FILE)")
     if options.nbest == 1:

@@ -90,22 +90,12 @@ def _run(
     stack: ExitStack,
     console: Console,
 ) -> int:
-    from candidates.command.model_options import model_options
     from candidates.command.streams import is_typed
-    from mbr.cli.decode.records import unfit
+    from mbr.cli.decode.cluster import decoder_plan, on_cluster
     from mbr.cli.decode.run import decode_into_sink
-    from mbr.opening import open_decoder
-    from mbr.recipe import RUNTIME_OPTIONS
 
-    decoder = stack.enter_context(
-        open_decoder(
-            recipe,
-            runtime=model_options(options, RUNTIME_OPTIONS),
-            on_error=options.on_error,
-            keep_matrix=options.matrix is not None,
-            check=lambda item: unfit(item, options.format),
-        )
-    )
+    plan_of_decoder = decoder_plan(options, recipe)
+    decoder = stack.enter_context(plan_of_decoder.open())
     decoder.show_progress(console.shows_progress and not is_typed(options.candidates or options.sources))
     for note in decoder.notes():
         console.info(note)
@@ -119,7 +109,8 @@ def _run(
         print(f"signature   {decoder.signature(options.nbest)}")
         return 0
     try:
-        return decode_into_sink(decoder, records, generator, options, console)
+        with on_cluster(plan_of_decoder, options, console) as cluster:
+            return decode_into_sink(decoder, records, generator, options, console, cluster)
     except MemoryError as exc:
         raise ResourceError(f"out of memory; {_memory_advice(decoder.recipe)}") from exc
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from candidates.cli import generate_lists, show_counts, show_notices
 from candidates.command.config import save_config
@@ -32,11 +32,22 @@ from mbr.pipeline import Decoder
 from mbr.recipe import recipe_mapping
 from mbr.signature import Signature
 
+if TYPE_CHECKING:
+    from mbr.ray.runner import ClusterRun
+
 
 def decode_into_sink(
-    decoder: Decoder, lists: Any, generator: Generator | None, options: argparse.Namespace, console: Console
+    decoder: Decoder,
+    lists: Any,
+    generator: Generator | None,
+    options: argparse.Namespace,
+    console: Console,
+    cluster: ClusterRun | None = None,
 ) -> int:
-    """Decode the lists, or those that the generator makes of the sources; returns the exit code."""
+    """Decode the lists, or those that the generator makes of the sources; returns the exit code.
+
+    A `cluster` decides where there is one, else the decoder itself.
+    """
     signature = _signature(decoder, generator, options)
     output = Path(options.output) if options.output else None
     files = _Companions(options)
@@ -55,7 +66,8 @@ def decode_into_sink(
         bar = stack.enter_context(segment_bar(console, _one_per_line(options), done=sink.done))
         sink.begin(header(options.format), *(b"" for _ in files.publishers))
         records = generate_lists(generator, options.sources, sink) if generator else sink.remaining(lists)
-        for window in decoder.windows(records, singly=typed):
+        windows = cluster.windows(decoder, records) if cluster else decoder.windows(records, singly=typed)
+        for window in windows:
             if generator is not None:
                 show_notices(generator, console)
             lines = b"".join(render(decision, options.format, options.top) for decision in window)
@@ -63,6 +75,8 @@ def decode_into_sink(
             sink.write(lines, files.chunks(window), segments=len(window), failed=failed)
             tally.add(window, console)
             bar.update(len(window))
+            if cluster:
+                bar.set_postfix_str(cluster.summary.rates())
         if log is not None:
             log.remove()
         resolved = {"recipe": recipe_mapping(decoder.recipe)}
