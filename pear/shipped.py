@@ -40,14 +40,12 @@ class Languages:
     def __init__(self) -> None:
         self._source, self._target = Evidence(), Evidence()
         self._lists = 0
-        self._example = ""
 
     def add(self, source: str, candidates: Iterable[str]) -> None:
         """Look at one source and its candidates."""
         self._source.add([source])
         self._target.add(candidates)
         self._lists += 1
-        self._example = self._example or source
 
     @property
     def suffice(self) -> bool:
@@ -74,9 +72,9 @@ class Languages:
         if None not in fitting.values():
             return RELEASED
         raise UsageError(
-            f"no model was named, and the languages cannot be seen with certainty from {_counted(self._lists)}, the "
-            f"first with the source {self._example!r:.60} (sources: {self._source}; candidates: {self._target}); "
-            f"expected evidence for one of {', '.join(fitting)}, for which a PEAR is bundled, or for other languages. "
+            f"no model was named, and the languages cannot be seen from {_counted(self._lists)} (sources: "
+            f"{self._source}; candidates: {self._target}); expected evidence for one of {', '.join(fitting)}, "
+            "for which a PEAR is bundled, or for other languages. "
             f"Name the model: --model {DEFAULT} (bundled), --model {RELEASED} (released, from the hub), or compare "
             "without one: --utility chrf"
         )

@@ -25,9 +25,9 @@ from itertools import islice
 TEXTS = 20  # read of each list of texts, at most
 MOST_OF_A_WORD = 3.0  # votes: a language is seen by many of its words, not by one that all texts begin with
 SURPLUS = 0.5  # votes by which a language must be ahead of every other one
-DEFICIT = 2.0  # votes by which another language must be ahead of it to rule it out
 AHEAD = 0.3  # and the share of its own votes
 COVERAGE = 0.06  # and the share of all words that are function words of the language
+DEFICIT = 2.0  # votes by which another language must be ahead of it to rule it out
 CERTAIN = 8.0  # votes by which it is ahead when more texts would not change the answer
 ANOTHER_SCRIPT = "another script"
 LETTERS_OF_A_WORD = 3  # where the script is not Latin, its letters are the evidence
@@ -128,7 +128,7 @@ class Evidence:
         """Add a list of texts in one language, such as the candidates for one source, which count as one text."""
         texts = list(islice(texts, TEXTS))
         for text in texts:
-            for word in set(_WORD.findall(text.casefold())):
+            for word in set(_WORD.findall(unicodedata.normalize("NFC", text).casefold())):
                 share = 1 / len(texts)
                 counted = max(min(share, MOST_OF_A_WORD - self._counts[word]), 0.0)
                 self._counts[word] += share

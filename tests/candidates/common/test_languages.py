@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from candidates.common.languages import Evidence
@@ -59,3 +61,8 @@ def test_one_copied_source_among_the_candidates_changes_nothing() -> None:
     for german, english in zip(GERMAN, ENGLISH, strict=True):
         seen.add([german, german + "!", german + "?", english])
     assert seen.speaks("de") is True
+
+
+def test_letters_may_be_written_with_combining_marks() -> None:
+    composed, decomposed = evidence(["für über würde"]), evidence([unicodedata.normalize("NFD", "für über würde")])
+    assert composed.ahead("de") == decomposed.ahead("de") > 0
