@@ -97,7 +97,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         if failed is not None:
             console.info(f"{output} is complete; nothing to resume")
             return 1 if failed else 0
-    announce_typing(options.sources, console)
+    console.announce_typing(options.sources)
     with generator_of(options) as generator:
         return _generate(generator, options, output, console)
 
@@ -113,11 +113,6 @@ def generate_lists(generator: Generator, path: str, sink: Sink) -> Iterator[Reco
     """The lists of the sources that are not done yet; lines that are typed in a terminal are answered one by one."""
     generate = generator.generate_singly if is_typed(path) else generator.generate
     return generate(sink.checked(read_sources(path)), skip=sink.done)
-
-
-def announce_typing(path: str | None, console: Console) -> None:
-    if is_typed(path):
-        console.info("reading text from the terminal, one sentence per line; Ctrl-D ends it")
 
 
 def show_notices(generator: Generator, console: Console) -> None:

@@ -23,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
-from candidates.command.streams import open_standard_streams
+from candidates.command.streams import is_typed, open_standard_streams
 from candidates.common.errors import OUT_OF_MEMORY, InputError, MbrError, ResourceError, UsageError
 from candidates.common.notes import LOGGER
 from candidates.common.text import FULL, shown
@@ -70,6 +70,11 @@ class Console:
 
     def error(self, message: str, **fields: Any) -> None:
         self._write("error", message, fields)
+
+    def announce_typing(self, path: str | None) -> None:
+        """Say what is expected of a person at a terminal, if text is read from there."""
+        if is_typed(path):
+            self.info("reading text from the terminal, one sentence per line; Ctrl-D ends it")
 
     def warn_of_nothing(self, path: str | Path, expected: str) -> None:
         """An input that holds nothing is no error, but seldom what was meant."""

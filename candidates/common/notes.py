@@ -1,4 +1,4 @@
-"""Notes of readers: what they found in a file and how they read it, in a sentence that nobody has to act on.
+"""Notes of readers: what they found in a file and how they read it, in a sentence that asks for no action.
 
 They go to the logger `mbr_decode`, at level INFO: commands show them on stderr (`candidates.command.console`), and
 Python programs see them where they ask for them, `logging.basicConfig(level="INFO")`.

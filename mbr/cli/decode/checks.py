@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from candidates.cli import announce_typing
 from candidates.command.console import Console
 from candidates.common.errors import UsageError
 from candidates.common.words import agreeing
@@ -135,4 +134,4 @@ def _check_text_input(options: argparse.Namespace, console: Console) -> None:
     if options.sources is None:
         options.sources = "-"
     if not options.print_recipe:
-        announce_typing(options.sources, console)
+        console.announce_typing(options.sources)

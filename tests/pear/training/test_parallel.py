@@ -97,7 +97,8 @@ def test_what_processes_cannot_do_is_said_by_each(processes: Path) -> None:
         ("fsdp", "cpu", {}, "put torchrun"),
         ("none", "cpu", {"RANK": "0", "WORLD_SIZE": "2"}, "would all write the same files"),
         ("auto", "mps", {"RANK": "0", "WORLD_SIZE": "2"}, "runs on cpu and cuda, not on mps"),
-        ("auto", "cpu", {"RANK": "zero", "WORLD_SIZE": "2"}, "is not a number"),
+        ("auto", "cpu", {"RANK": "zero", "WORLD_SIZE": "2"}, "out of range or not a number"),
+        ("auto", "cpu", {"RANK": "2", "WORLD_SIZE": "2"}, "rank 2 .local 2. of 2 processes"),
         ("ddp", "cuda", {"RANK": "99", "WORLD_SIZE": "100", "LOCAL_RANK": "99"}, "has no device of its own"),
     ],
 )
