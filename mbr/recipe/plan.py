@@ -2,7 +2,7 @@
 
 The same rules hold for mbr-decode, mbr-compare and Python: lists made by the bundled translator get the recipe that
 ships with it, whether they were made a second or a year ago; other lists get the plain defaults of the utility. A PEAR
-that nobody named is named here, by the origin of the lists or else by their languages, and nowhere later: a run that is
+without a model gets one here, by the origin of the lists or else by their languages, and nowhere later: a run that is
 resumed, or a worker that begins in the middle, gets the same model.
 """
 
