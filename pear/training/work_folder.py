@@ -75,7 +75,7 @@ class WorkFolder:
                 stream.write(b"".join(kept))
         damaged = sum(lines[text] is None and text.endswith(b"\n") for text in raw)
         if damaged:
-            say(f"warning: {damaged} damaged lines of {self.path / LOG} were dropped; training goes on without them")
+            say(f"warning: {damaged} damaged lines of {self.path / LOG} were dropped; the training is not affected")
 
     def _raw_log(self) -> list[bytes]:
         file = self.path / LOG

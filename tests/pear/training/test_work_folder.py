@@ -123,5 +123,5 @@ def test_damaged_lines_of_the_log_are_dropped_and_counted(start: Checkpoint, tmp
     train(recipe, copy.deepcopy(start), GROUPS, [], tmp_path, say=messages.append)
     assert (tmp_path / LOG).read_bytes() == whole
     assert messages == [
-        f"warning: {len(JUNK)} damaged lines of {tmp_path / LOG} were dropped; training goes on without them"
+        f"warning: {len(JUNK)} damaged lines of {tmp_path / LOG} were dropped; the training is not affected"
     ]
