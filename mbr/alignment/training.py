@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,8 @@ Floats = NDArray[np.float64]
 
 ROUNDS = 6
 PRIOR = 0.01  # pseudo-count of a translation; far below 1, so that few translations of a word remain
-MOST_LINKS = 60_000_000  # word pairs within sentence pairs, about 1.5 GB; beyond it every second, fourth... pair counts
+MOST_LINKS = 100_000_000  # word pairs within sentence pairs; beyond it every second, fourth... pair counts
+PIECE_LINKS = 16_000_000  # of them at once
 MOST_WORDS = 100  # of a sentence; longer ones are left out
 LEAST_PROBABILITY = 0.003  # of an entry of the table, in one of the directions
 LEAST_SHARE = 0.5  # of usable pairs in a file
@@ -41,6 +43,12 @@ class Side(NamedTuple):
     words: list[str]
     numbers: Ints  # [tokens] of all sentences, one after the other
     lengths: Ints  # [sentences]
+
+    def part(self, sentences: slice) -> Side:
+        """Consecutive sentences."""
+        begin = int(self.lengths[: sentences.start].sum())
+        some = self.lengths[sentences]
+        return Side(self.words, self.numbers[begin : begin + int(some.sum())], some)
 
 
 class Pairs(NamedTuple):
@@ -147,23 +155,38 @@ def _side(table: Mapping[str, int], pairs: Sequence[tuple[Ints, Ints]], side: in
 
 
 def _estimate(given: Side, generated: Side) -> Probabilities:
-    """EM of one direction. A link joins a token of the generated side with one of the given side or NULL."""
+    """EM of one direction. A link joins a token of the generated side with one of the given side or NULL.
+
+    Links are held in pieces, four bytes each; what a round needs besides is of the size of a piece.
+    """
     size = len(given.words)
-    keys, places = np.unique(_link_keys(given, generated), return_inverse=True)  # [distinct], [links]
-    places = places.astype(np.int32, copy=False)
-    blocks = np.repeat(given.lengths + 1, generated.lengths)  # [tokens] links of each generated token
-    starts = np.cumsum(blocks, dtype=np.int64) - blocks
+    pieces = [(given.part(some), generated.part(some)) for some in _pieces(given, generated)]
+    keys = np.empty(0, np.int64)  # [distinct links]
+    for piece in pieces:
+        keys = np.union1d(keys, _link_keys(*piece))
+    places = [np.searchsorted(keys, _link_keys(*piece)).astype(np.int32) for piece in pieces]  # [links] each
+    blocks = [np.repeat(g.lengths + 1, other.lengths) for g, other in pieces]  # links of each generated token
     of_given = (keys % size).astype(np.int32)
     kinds = np.bincount(of_given, minlength=size)  # different words seen with each given word
     values = np.ones(len(keys))
     for _ in range(ROUNDS):
-        links = values[places]  # [links]
-        links /= np.repeat(np.add.reduceat(links, starts), blocks)
-        counts = np.bincount(places, weights=links, minlength=len(keys))
+        counts = np.zeros(len(keys))
+        for links_of_piece, sizes in zip(places, blocks, strict=True):
+            links = values[links_of_piece]
+            links /= np.repeat(np.add.reduceat(links, np.cumsum(sizes, dtype=np.int64) - sizes), sizes)
+            counts += np.bincount(links_of_piece, weights=links, minlength=len(keys))
         totals = np.bincount(of_given, weights=counts, minlength=size)
         values = np.exp(digamma(counts + PRIOR) - digamma(totals + PRIOR * kinds)[of_given])
         values = np.maximum(values, 1e-30)  # a token whose links all vanish would divide by zero
     return Probabilities(of_given, (keys // size).astype(np.int32), values)
+
+
+def _pieces(given: Side, generated: Side) -> list[slice]:
+    """Consecutive sentences whose links are worked on at once."""
+    ends = np.cumsum((given.lengths + 1).astype(np.int64) * generated.lengths)
+    numbers = (ends - 1) // PIECE_LINKS
+    cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(ends)]
+    return [slice(begin, end) for begin, end in pairwise(cuts)]
 
 
 def _link_keys(given: Side, generated: Side) -> NDArray[np.int64]:

@@ -42,7 +42,7 @@ def command(argv: Sequence[str] | None = None) -> int:
 
     from mbr.tune.caveats import caveats
 
-    _write(tuned, options)
+    _write(tuned, options, console)
     for message in caveats(tuned):
         console.warn(message)
     console.info(
@@ -116,21 +116,21 @@ def _tune(options: argparse.Namespace, console: Console, stack: ExitStack) -> Tu
     )
 
 
-def _write(tuned: Tuned, options: argparse.Namespace) -> None:
+def _write(tuned: Tuned, options: argparse.Namespace, console: Console) -> None:
     """The recipe to its file and the tables to standard output; without a file, the recipe to standard output."""
     from candidates.common.text import atomic_output
     from mbr.cli.common.output import write_output
     from mbr.cli.tune.tables import recipe_text, report_text
 
-    if options.output is not None:
-        sys.stdout.write(report_text(tuned))
-        sys.stdout.flush()
-    elif not options.quiet:
-        sys.stderr.write(report_text(tuned))
-    write_output(recipe_text(tuned), options, tuned.signature)
     if options.report is not None:
         with atomic_output(options.report, force=options.force) as stream:
             stream.write((json.dumps(tuned.record(), ensure_ascii=False, indent=1) + "\n").encode())
+    write_output(recipe_text(tuned), options, tuned.signature)
+    if options.output is None:
+        console.info(f"gains and weights\n\n{report_text(tuned)}")
+    else:
+        sys.stdout.write(report_text(tuned))
+        sys.stdout.flush()
 
 
 def _train_table(options: argparse.Namespace, console: Console) -> int:
@@ -147,8 +147,8 @@ def _train_table(options: argparse.Namespace, console: Console) -> int:
             f"{used:,} of {read:,} sentence pairs were used; others have no words or too many, or are too many"
         )
     console.info(
-        f"{options.output}: {used:,} sentence pairs, {len(table.source_words):,} and {len(table.target_words):,} words, "
-        f"{len(table.targets):,} entries, {size / 1e6:.2f} MB in {time.monotonic() - began:.1f} s; use it with "
+        f"{options.output}: {used:,} sentence pairs, {len(table.source_words):,} and {len(table.target_words):,} "
+        f"words, {len(table.targets):,} entries, {size / 1e6:.2f} MB in {time.monotonic() - began:.1f} s; use it with "
         f"--add coverage=WEIGHT --add-model coverage={options.output}",
         pairs=used,
         bytes=size,

@@ -13,6 +13,7 @@ from candidates.lists import CandidateList
 from mbr.cli.common.texts import read_texts
 from mbr.recipe import Changes, Recipe, TermSpec, plan, read_recipe
 from mbr.recipe.files import recipe_for
+from mbr.recipe.plan import with_precision
 from mbr.recipe.words import option_pairs, parse_strategy
 from mbr.strategies import Strategy, get_strategy
 
@@ -38,7 +39,8 @@ def read_development(options: argparse.Namespace) -> tuple[list[CandidateList], 
     for file in files:
         if len(file.texts) != len(lists):
             raise InputError(
-                f"{file.path} has {len(file.texts)} lines, but there are {len(lists)} segments; expected a line for each"
+                f"{file.path} has {len(file.texts)} lines, but there are {len(lists)} segments; expected a line for "
+                "each"
             )
     return lists, list(zip(*(file.texts for file in files), strict=True))
 
@@ -49,7 +51,8 @@ def recipe_of(options: argparse.Namespace, first: CandidateList | None) -> Recip
     changes = Changes(options.utility, chosen, weights=options.weights, self_rule=options.self_rule, seed=options.seed)
     planned = plan(changes, origin=first.origin if first else None, first=first)
     plain = replace(planned, weight=1.0, strategy=None, strategy_options={}, prefilter=None, budget_total=None)
-    return replace(plain, terms=_terms(options.add or (), options.add_model or ()))
+    recipe = replace(plain, terms=_terms(options.add or (), options.add_model or ()))
+    return recipe if options.dtype is None else with_precision(recipe, options.dtype, required=False)
 
 
 def baseline_of(options: argparse.Namespace, first: CandidateList) -> Recipe | None:

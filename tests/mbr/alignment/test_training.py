@@ -15,7 +15,7 @@ from scipy.special import digamma
 
 from candidates.common.errors import InputError
 from mbr.alignment import training
-from mbr.alignment.table import PROBABILITIES
+from mbr.alignment.table import PROBABILITIES, table_bytes
 from mbr.alignment.training import PRIOR, ROUNDS, number_words, read_parallel, train
 from mbr.alignment.words import words
 
@@ -66,6 +66,14 @@ def test_the_vectorised_rounds_agree_with_plain_ones() -> None:
                 assert found == pytest.approx(expected, rel=0.026)  # half a step
             else:
                 assert found < training.LEAST_PROBABILITY * 1.03
+
+
+def test_links_in_pieces_give_the_same_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = PAIRS * 3
+    whole = table_bytes(train(pairs))
+    for size in (1, 30, 45):
+        monkeypatch.setattr(training, "PIECE_LINKS", size)
+        assert table_bytes(train(pairs)) == whole
 
 
 def test_translations_are_found() -> None:

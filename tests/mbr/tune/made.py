@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,3 +93,25 @@ class Fragile(PairUtility):
         if counts := os.environ.get("FRAGILE_COUNTS"):
             Path(counts).write_text(str(Fragile.scored))
         return np.array([np.tanh((len(a) - len(b)) / 7) for _, a, b in triples], np.float32)
+
+
+GERMAN = re.findall(
+    r"\w+", "der die das ein eine hund katze haus baum läuft schläft steht gross klein rot blau und heute"
+)
+
+
+def made_records(count: int = 30, seed: int = 1) -> list[dict[str, Any]]:
+    """Candidates with wrong words, whose log-probability falls with their number."""
+    draw = random.Random(seed)
+    records = []
+    for number in range(count):
+        right = draw.sample(GERMAN, 8)
+        candidates = []
+        for _ in range(8):
+            wrong = draw.randrange(6)
+            text = " ".join([*right[: 8 - wrong], *draw.sample(GERMAN, wrong + draw.randrange(2))])
+            candidates.append({"text": text, "logprob": -wrong - draw.random()})
+        records.append(
+            {"id": number, "source": f"source {number}", "candidates": candidates, "references": [" ".join(right)]}
+        )
+    return records
