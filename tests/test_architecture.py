@@ -41,7 +41,7 @@ LAYERS: dict[str, list[tuple[str, ...]]] = {
         ("cli", "commands"),
     ],
     "mbr": [
-        ("drawing", "notebook", "signature", "weights"),
+        ("alignment", "drawing", "notebook", "signature", "weights"),
         ("matrix",),
         ("decide", "metrics"),
         ("utilities",),
@@ -56,7 +56,7 @@ LAYERS: dict[str, list[tuple[str, ...]]] = {
         ("tune",),
         ("cli.common",),
         ("cli",),
-        ("cli.decode", "cli.compare", "cli.evaluate", "cli.metaeval", "cli.doctor"),
+        ("cli.decode", "cli.compare", "cli.evaluate", "cli.metaeval", "cli.tune", "cli.doctor"),
     ],
 }
 
@@ -247,5 +247,6 @@ def test_wheel_holds_the_three_packages_and_nothing_else(tmp_path: Path) -> None
     assert top == {"candidates", "pear", "mbr"}
     assert {"candidates/py.typed", "pear/py.typed", "mbr/py.typed"} <= set(names)
     bundled = {f"candidates/bundled/en-de/{name}" for name in ("model.bin", "sentencepiece.model", "README.md")}
+    bundled |= {f"mbr/bundled/en-de/{name}" for name in ("words.npz", "README.md")}
     assert bundled <= set(names)
     assert any(name.endswith("LICENSE") for name in names)

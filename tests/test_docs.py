@@ -136,7 +136,7 @@ def test_the_record_and_the_messages_of_the_terms_page_are_real(run: Run, tmp_pa
     shown = json.loads(blocks(text, "json")[0])
     result = run(*decode, SAMPLE, "--utility", "chrf", "--add", "length=0.5", "--format", "jsonl")
     assert shown in [json.loads(line) for line in result.stdout.splitlines()]
-    table, message = blocks(text, "text")
+    table, message, covered = blocks(text, "text")
     (line,) = re.findall(r"echo '(.*?)' > de-en.jsonl", text)
     (tmp_path / "de-en.jsonl").write_text(line + "\n")
     reverse = (
@@ -151,6 +151,10 @@ def test_the_record_and_the_messages_of_the_terms_page_are_real(run: Run, tmp_pa
         "--top",
         "3",
     )
+    (lake,) = re.findall(r"echo '(.*?)' > lake.jsonl", text)
+    (tmp_path / "lake.jsonl").write_text(lake + "\n")
+    coverage = ("--utility", "none", "--add", "coverage=1", "--add", "coverage-back=1", "--format", "tsv", "--top", "3")
+    assert run(*decode, "lake.jsonl", *coverage).stdout == covered
     order = [row.split("\t")[2] for row in run(*decode, "de-en.jsonl", *reverse).stdout.splitlines()]
     assert order == [row.split("\t")[2] for row in table.splitlines()]
     wrong = run(*decode, SAMPLE, *reverse)

@@ -25,6 +25,8 @@ TERMS = LazyTable(
         "logprob": "mbr.terms.logprob:LogProbability",
         "reverse": "mbr.terms.reverse:Reverse",
         "length": "mbr.terms.length:Length",
+        "coverage": "mbr.terms.coverage:Coverage",
+        "coverage-back": "mbr.terms.coverage:CoverageBack",
     },
     group="mbr_decode.terms",
 )

@@ -25,6 +25,7 @@ from candidates.command.launch import COMMANDS
 from candidates.common.errors import MbrError
 from tests.conftest import Run, write_jsonl
 from tests.mbr.metaeval.made import write_set
+from tests.mbr.tune.made import made_records
 from tests.support.limits import largest_file
 from tests.support.random_mt import write_random_translator
 
@@ -56,6 +57,7 @@ EVALUATE = ("mbr-evaluate", "--systems", "{}/good.txt", "--references", "{}/good
 DRAWS = ("--bootstrap", "0", "--trials", "0")
 CORRELATION = ("mbr-metaeval", "correlation", "--data", "{}/data", "--test-set", "wmt99", "--lp", "en-de")
 COMPARE = ("mbr-compare", "--candidates", "{}/lists.jsonl", "--references", "{}/good.txt", "--utility", "chrf")
+TUNE = ("mbr-tune", "--candidates", "{}/development.jsonl", "--utility", "none", "--add", "logprob", "length")
 TRAIN = ("pear-train", "--data", "{}/judgments.csv", "--from", "{}/pear", "--steps", "2", "--batch-tokens", "64")
 
 OUTPUTS = {
@@ -73,6 +75,9 @@ OUTPUTS = {
     "mbr-evaluate --segments": Output((*EVALUATE, *DRAWS), "--segments", "good.txt"),
     "mbr-metaeval -o": Output(CORRELATION, source="data/wmt99/sources/en-de.txt"),
     "mbr-metaeval --plot": Output(CORRELATION, "--plot", "data/wmt99/sources/en-de.txt"),
+    "mbr-tune -o": Output((*TUNE, "--bootstrap", "10", "--no-cache"), source="development.jsonl"),
+    "mbr-tune --report": Output((*TUNE, "--bootstrap", "10", "--no-cache"), "--report", "development.jsonl"),
+    "mbr-tune --parallel -o": Output(("mbr-tune", "--parallel", "{}/pairs.tsv"), source="pairs.tsv", name="out.npz"),
     "pear-score -o": Output(("pear-score", "{}/pairs.tsv", "--model", "{}/pear"), source="pairs.tsv"),
     "pear-convert": Output(
         ("pear-convert", "{}/pear"), "", "pear", "out", folder=True, takes_force=False, room=2000
@@ -130,6 +135,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory, ours: Path) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     records = [{"id": number, "source": "A dog runs.", "candidates": list(GERMAN)} for number in range(4)]
     write_jsonl(folder / "lists.jsonl", records)
+    write_jsonl(folder / "development.jsonl", made_records(20))
     (folder / "source.txt").write_text("A dog runs.\n")
     (folder / "good.txt").write_text("".join(text + "\n" for text in GERMAN))
     (folder / "pairs.tsv").write_text("src\tmt_0\tmt_1\nA dog runs.\tEin Hund rennt.\tHunde laufen.\n")
