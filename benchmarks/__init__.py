@@ -29,6 +29,7 @@ built once. The docstring of each says what it proves. What they share is in `be
 | candidates | How good are the translation model's lists? | its beam's best, the oracle | minutes | |
 | bundled_choice | How well does the default recipe choose? | the beam, its parts, the oracle | half an hour | |
 | bundled_pear | Which damage does the bundled PEAR detect? | length | minutes | |
+| released_opus | How well do terms choose with models that other people use? | the beam, the oracle | an hour | |
 | **Scripts that make files, run by hand** | | | | |
 | train_bundled_mt | The bundled translation model | | an hour or two | |
 | train_bundled_pear | The bundled PEAR | | an hour | |

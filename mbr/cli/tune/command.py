@@ -88,9 +88,9 @@ def _tune(options: argparse.Namespace, console: Console, stack: ExitStack) -> Tu
     # Misfits end here, before anything is read or loaded.
     parse_objective(options.objective)
     judges, strategy = parse_judges(options.judge or []), strategy_of(options)
-    recipe_of(options, None).check()
+    recipe_of(options, ()).check()
     lists, references = read_development(options)
-    recipe = recipe_of(options, lists[0])
+    recipe = recipe_of(options, lists)
     models = judge_model_options(options)
     work = Work(
         runtime={name: value for name, value in models.items() if name in RUNTIME_OPTIONS},
@@ -108,7 +108,7 @@ def _tune(options: argparse.Namespace, console: Console, stack: ExitStack) -> Tu
         recipe,
         options.objective,
         judges=judges,
-        baseline=baseline_of(options, lists[0]),
+        baseline=baseline_of(options, lists),
         strategy=strategy,
         seed=1 if options.seed is None else options.seed,
         draws=options.bootstrap,

@@ -45,26 +45,26 @@ def read_development(options: argparse.Namespace) -> tuple[list[CandidateList], 
     return lists, list(zip(*(file.texts for file in files), strict=True))
 
 
-def recipe_of(options: argparse.Namespace, first: CandidateList | None) -> Recipe:
+def recipe_of(options: argparse.Namespace, lists: Sequence[CandidateList]) -> Recipe:
     """What is weighed: the utility as it would decode these lists, and the terms of --add."""
     chosen = {} if options.model is None else {"model": options.model}
     changes = Changes(options.utility, chosen, weights=options.weights, self_rule=options.self_rule, seed=options.seed)
-    planned = plan(changes, origin=first.origin if first else None, first=first)
+    planned = plan(changes, origin=lists[0].origin if lists else None, lists=lists)
     plain = replace(planned, weight=1.0, strategy=None, strategy_options={}, prefilter=None, budget_total=None)
     recipe = replace(plain, terms=_terms(options.add or (), options.add_model or ()))
     return recipe if options.dtype is None else with_precision(recipe, options.dtype, required=False)
 
 
-def baseline_of(options: argparse.Namespace, first: CandidateList) -> Recipe | None:
+def baseline_of(options: argparse.Namespace, lists: Sequence[CandidateList]) -> Recipe | None:
     """The recipe of --baseline, or the one that mbr-decode would use; None where the terms alone are weighed."""
     if options.baseline == "none":
         return None
     if options.baseline is not None:
         return read_recipe(options.baseline)
     if options.utility == "none":
-        return recipe_for(first.origin)
+        return recipe_for(lists[0].origin)
     chosen = {} if options.model is None else {"model": options.model}
-    return plan(Changes(options.utility, chosen), origin=first.origin, first=first)
+    return plan(Changes(options.utility, chosen), origin=lists[0].origin, lists=lists)
 
 
 def strategy_of(options: argparse.Namespace) -> Strategy | None:
