@@ -31,8 +31,9 @@ built once. The docstring of each says what it proves. What they share is in `be
 | bundled_pear | Which damage does the bundled PEAR detect? | length | minutes | |
 | released_opus | How well do terms choose with models that other people use? | the beam, the oracle | an hour | |
 | **Scripts that make files, run by hand** | | | | |
-| train_bundled_mt | The bundled translation model | | an hour or two | |
+| train_bundled_mt | The bundled translation models | | an hour or two | |
 | train_bundled_pear | The bundled PEAR | | an hour | |
+| train_coverage | The bundled word-translation table | | half a minute | |
 | demo | What `make demo` shows | | seconds | |
 | picture | The matrix in the README | | seconds | |
 | results | The quick set and benchmarks/RESULTS.md | | a quarter of an hour | |
