@@ -39,6 +39,7 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.matrices
 	.venv-light/bin/python -m benchmarks.strategies
 	.venv-light/bin/python -m benchmarks.strategies_quality
+	.venv-light/bin/python -m benchmarks.split_sentences
 	.venv-light/bin/python -m benchmarks.compare
 	.venv-light/bin/python -m benchmarks.train_quality
 	.venv-light/bin/python -m benchmarks.resume_quality

@@ -21,6 +21,7 @@ built once. The docstring of each says what it proves. What they share is in `be
 | matrices | Makes the complete matrices that the next two replay | | two hours | |
 | strategies | How much utility do fewer comparisons lose? | half a matrix, the rules of mbrs | an hour | yes |
 | strategies_quality | How much translation quality do they lose? | every pair in both orders | minutes | |
+| split_sentences | What does translating a line sentence by sentence gain? | the line as a whole | an hour | |
 | compare | Which utility and strategy is worth its time? | each other, on the same lists | two hours | yes |
 | **Does training a metric help?** | | | | |
 | train_quality | How well do trained metrics rank? | single candidates, sentinels, length, chance | hours | |

@@ -5,8 +5,7 @@ itself, and the candidates of the line are combinations of theirs: the most like
 
 The rules of `split_sentences` need no language, and prefer no split to a doubtful one: a sentence goes on after an
 abbreviation, an initial, an acronym, a German ordinal ("am 3. Oktober"), the number of a list item, and before a word
-in lower case. benchmarks/split_sentences.py compares them with packages for the task, all of which need to be given the
-language of the text.
+in lower case.
 """
 
 from __future__ import annotations

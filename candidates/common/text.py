@@ -44,6 +44,12 @@ UNWRITABLE = (
 )
 
 
+def check_present(path: str | Path) -> None:
+    """Refuse a file that is not there, before its name is taken for that of a format; `-` is standard input."""
+    if str(path) != "-" and not os.path.lexists(path):
+        raise InputError(f"{path}: cannot be read: {os.strerror(errno.ENOENT)}")
+
+
 def raw_lines(path: str | Path, *, keep_bom: bool = False) -> Iterator[tuple[int, bytes]]:
     """Yield (line number from 1, bytes without the end of the line), streaming; a byte order mark is left out."""
     try:

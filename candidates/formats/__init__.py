@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from candidates.common.errors import UsageError
-from candidates.common.text import atomic_output
+from candidates.common.text import atomic_output, check_present
 from candidates.formats.records import BadRecord, Record, single_line
 from candidates.lists import CandidateList
 
@@ -100,6 +100,7 @@ def read_lists(
         UsageError: the options do not fit the format.
         InputError: the file cannot be read, or its structure (header, line counts, order of ids) does not fit.
     """
+    check_present(path)
     format = format or guess_format(path)
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}; expected one of {', '.join(INPUT_FORMATS)}")

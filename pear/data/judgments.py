@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from candidates.common.errors import InputError, UsageError
+from candidates.common.text import check_present
 from pear.data.folders import is_test_set, read_test_set
 from pear.data.jsonl import json_records, read_gemba, read_jsonl
 from pear.data.mqm import read_mqm, read_side_by_side
@@ -89,6 +90,7 @@ def read_judgments(
 
 def guess_format(path: str | Path) -> str:
     """The format that a name and the first line promise; an error that asks for it where they do not."""
+    check_present(path)
     if Path(path).is_dir():
         if is_test_set(path):
             return "mt-metrics-eval"

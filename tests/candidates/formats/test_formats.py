@@ -212,3 +212,9 @@ def test_a_pipe_or_a_device_is_no_output(tmp_path: Path) -> None:
         write_lists("/dev/stdout", LISTS, format="jsonl", force=True)
     assert sorted(os.listdir(tmp_path)) == ["link.jsonl", "pipe.jsonl"]
     assert pipe.is_fifo()
+
+
+def test_a_missing_file_is_missing_whatever_its_name(tmp_path: Path) -> None:
+    for name in ("lists", "lists.xyz", "lists.jsonl"):
+        with pytest.raises(InputError, match=f"{name}: cannot be read: No such file"):
+            list(read_lists(tmp_path / name))
