@@ -1,8 +1,8 @@
 """The PEARs that ship with the package, and which texts they are for.
 
-Each is small and knows one language pair (`en-de`: everyday English sentences and their German translations). Where no
-model is named, `Languages` chooses one by the texts: a bundled one where both languages are seen, the released one where
-others are. Too little evidence is an error that says what to pass.
+Each is small and knows one language pair (`en-de`: everyday English sentences and their German translations). Where
+no model is named, `Languages` chooses one by the texts: a bundled one where both languages are seen, the released one
+where others are. Too little evidence is an error that says what to pass.
 """
 
 from __future__ import annotations
