@@ -100,8 +100,7 @@ def read_lists(
         UsageError: the options do not fit the format.
         InputError: the file cannot be read, or its structure (header, line counts, order of ids) does not fit.
     """
-    check_present(path)
-    format = format or guess_format(path)
+    format = format or _format_to_read(path)
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}; expected one of {', '.join(INPUT_FORMATS)}")
     if nbest is not None and nbest < 1:
@@ -168,6 +167,14 @@ def guess_format(path: str | Path) -> str:
     raise UsageError(
         f"{path}: no format has this suffix; expected one of {suffixes}, or --input-format {'|'.join(INPUT_FORMATS)}"
     )
+
+
+def _format_to_read(path: str | Path) -> str:
+    try:
+        return guess_format(path)
+    except UsageError:
+        check_present(path)  # a missing file is the first thing to say
+        raise
 
 
 def render_header(format: str) -> bytes:

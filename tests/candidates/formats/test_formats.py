@@ -82,6 +82,7 @@ def test_the_module_of_a_format_is_imported_when_it_is_used() -> None:
 
 
 def test_an_unknown_suffix_asks_for_the_format(tmp_path: Path) -> None:
+    (tmp_path / "l.dat").touch()
     with pytest.raises(UsageError, match="--input-format"):
         list(read_lists(tmp_path / "l.dat"))
 
