@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PENALTIES = (0.1, 0.01, 0.001, 0.0001)  # of the squared weights, from strong to weak
+PENALTIES = (0.1, 0.01, 0.001)  # of the squared weights, from strong to weak
 RANDOM_STARTS = 3
 
 

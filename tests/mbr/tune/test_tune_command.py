@@ -17,6 +17,7 @@ from mbr.cli.tune.command import command
 from mbr.recipe import read_recipe
 from tests.conftest import ROOT, Run, write_jsonl
 from tests.mbr.tune.made import made_records
+from tests.support.pages import blocks, page
 
 pytestmark = pytest.mark.one_world
 
@@ -169,3 +170,9 @@ def test_parallel_text_becomes_a_table(here: Path, capsys: pytest.CaptureFixture
     with pytest.raises(InputError, match="pairs.tsv, line 1, byte 12: 0xfc is not valid UTF-8"):
         command(["--parallel", "pairs.tsv", "-o", "t.npz"])
     assert not (here / "t.npz").exists()
+
+
+def test_the_python_of_the_page_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks(page("docs/mbr-tune.md"), "python")
+    exec(code, {})
+    assert "TermSpec(name='logprob', weight=" in capsys.readouterr().out
