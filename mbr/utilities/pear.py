@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.errors import ModelError
-from mbr.utilities.base import PairUtility, Triple
+from mbr.utilities.base import PairUtility, Triple, Work
 from pear.runtime.options import ScorerOptions
 from pear.scorer import Scorer
 from pear.shipped import DEFAULT, NOTE, fits, shipped_default, shipped_models
@@ -60,6 +60,12 @@ class Pear(PairUtility):
                 )
             self._unchecked = False
         return self.engine.score(triples, progress=self.progress)
+
+    def batches(self, triples: Sequence[Triple]) -> list[NDArray[np.intp]]:
+        return self.engine.batches(triples)
+
+    def work(self) -> Work:
+        return Work(self.engine.runner.tokens, self.engine.runner.padding)
 
     @property
     def on_gpu(self) -> bool:
