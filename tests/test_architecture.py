@@ -56,7 +56,7 @@ LAYERS: dict[str, list[tuple[str, ...]]] = {
         ("tune",),
         ("cli.common",),
         ("cli",),
-        ("cli.decode", "cli.compare", "cli.evaluate", "cli.metaeval", "cli.doctor"),
+        ("cli.decode", "cli.compare", "cli.evaluate", "cli.metaeval", "cli.serve", "cli.doctor"),
     ],
 }
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "mbr-compare": "mbr.cli.compare.command",
     "mbr-evaluate": "mbr.cli.evaluate.command",
     "mbr-metaeval": "mbr.cli.metaeval.command",
+    "mbr-serve": "mbr.cli.serve.command",
     "mbr-doctor": "mbr.cli.doctor",
     "pear": "pear.commands",
     "pear-score": "pear.cli.score",
@@ -42,6 +43,7 @@ mbr_generate = partial(start, "mbr-generate")
 mbr_compare = partial(start, "mbr-compare")
 mbr_evaluate = partial(start, "mbr-evaluate")
 mbr_metaeval = partial(start, "mbr-metaeval")
+mbr_serve = partial(start, "mbr-serve")
 mbr_doctor = partial(start, "mbr-doctor")
 pear = partial(start, "pear")
 pear_score = partial(start, "pear-score")

@@ -120,6 +120,11 @@ class Scheduler(Closing):
         for thread in self._threads:
             thread.join(2)
 
+    @property
+    def stuck(self) -> bool:
+        """Whether a thread has not ended though the scheduler is closed: a model that does not return."""
+        return self._stopping.is_set() and any(thread.is_alive() for thread in self._threads)
+
     # Everything below runs in the thread of the models, except for `_prepare`.
 
     def _run(self) -> None:
