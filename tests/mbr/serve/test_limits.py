@@ -190,7 +190,7 @@ def test_json_is_read_whatever_its_content_type(chrf: Site) -> None:
         assert answer.json()["text"] == "Ein Hund."
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/v1/decode/", "/v1", "//"])
+@pytest.mark.parametrize("path", ["/nowhere", "/v1/decode/", "/v1"])
 def test_other_paths_are_404_in_the_same_shape(path: str, chrf: Site) -> None:
     answer = chrf.http.get(path)
     assert (answer.status_code, answer.json()["error_type"]) == (404, "not_found")
