@@ -38,6 +38,7 @@ from mbr.serve.work import as_error, cost, decoder_of, described, late, started
 from mbr.utilities import Utility
 
 MOST_OPEN = 256  # conversations of one pool
+ENDED = "the service has ended before there was a decision"
 
 
 class Scheduler(Closing):
@@ -119,6 +120,9 @@ class Scheduler(Closing):
         self._to_prepare.put(None)
         for thread in self._threads:
             thread.join(2)
+        if self.stuck:  # in a model that does not return: its callers still get an answer
+            for ticket in [ticket for job in list(self._jobs) for ticket in tuple(job.tickets)]:
+                ticket.fail(Unavailable(ENDED))
 
     @property
     def stuck(self) -> bool:
@@ -137,7 +141,7 @@ class Scheduler(Closing):
                     self._fail(job, exc)
         fresh, _ = self._inbox.take(0)
         for job in [*fresh, *self._jobs]:
-            self._end(job, error=Unavailable("the service has ended before there was a decision"), reason="ending")
+            self._end(job, error=Unavailable(ENDED), reason="ending")
         if (generation := self._inbox.generation) is not None:
             generation.close()
 

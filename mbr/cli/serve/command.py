@@ -161,10 +161,10 @@ def _loading(options: argparse.Namespace, service: Service) -> Loading:
     check_numbers(options, positive=("workers_per_device",))
 
     def runtime() -> dict[str, Any]:
-        from pear.runtime.devices import resolve_devices  # not before the listener is there: it imports torch
-
         chosen = model_options(options, RUNTIME_OPTIONS)
         if options.workers_per_device > 1:
+            from pear.runtime.devices import resolve_devices
+
             devices = resolve_devices(options.device or "auto")
             chosen["device"] = ",".join(device for device in devices for _ in range(options.workers_per_device))
         return chosen

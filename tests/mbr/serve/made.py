@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,3 +59,25 @@ def listed(source: str, size: int = 6, tag: str = "t") -> CandidateList:
 
 def decoder_for(utility: Any, strategy: str = "race", **options: Any) -> Decoder:
     return open_decoder(Recipe(strategy=strategy, strategy_options=options).complete(), utility=utility)
+
+
+class Slow(Better):
+    """Takes a while for every call; a source that says `stuck` never ends."""
+
+    name = "slow"
+    default_strategy = "half"
+
+    def score_pairs(self, triples: Sequence[tuple[str, str, str]]) -> Any:
+        time.sleep(0.05)
+        if any("stuck" in source for source, _, _ in triples):
+            time.sleep(600)
+        return super().score_pairs(triples)
+
+
+def serve_with_slow() -> None:
+    """mbr-serve with the utility `slow`, for tests of the process: `python -c "...; serve_with_slow()" OPTIONS`."""
+    from candidates.command.launch import mbr_serve
+    from mbr.utilities import UTILITIES
+
+    UTILITIES.built_in["slow"] = "tests.mbr.serve.made:Slow"
+    mbr_serve()
