@@ -27,6 +27,7 @@ from mbr.serve.exchange import Json, answers_of, note, validation_problem
 from mbr.serve.limits import ApiKeys, App, Guard
 from mbr.serve.metrics import CONTENT_TYPE, Metrics
 from mbr.serve.observed import Observed
+from mbr.serve.schema import use_current_schema
 from mbr.serve.service import Service
 from mbr.serve.shapes import (
     CandidateIn,
@@ -75,6 +76,7 @@ def create_app(
     add_endpoints(api, service)
     _add_state(api, service, metrics)
     _add_page(api)
+    use_current_schema(api, service)
     routes = {route.path for route in api.routes if hasattr(route, "path")}
     return Observed(Guard(api, service.settings, keys or ApiKeys()), metrics, lambda: routes, log)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request, Response
@@ -21,7 +21,7 @@ from mbr.serve.errors import Problem
 from mbr.serve.exchange import Json, answers_of, note, validation_problem
 from mbr.serve.jobs import Answer, TooLarge
 from mbr.serve.service import Service
-from mbr.serve.shapes import Name, error_responses
+from mbr.serve.shapes import Name, NotNegative, Positive, error_responses
 
 
 class Lenient(BaseModel):
@@ -38,7 +38,7 @@ class RerankIn(Lenient):
     model: Name | None = None
     query: str
     documents: list[str | Document] = Field(min_length=1)
-    top_n: int | None = Field(None, ge=1)
+    top_n: Positive | None = None
     return_documents: bool | None = None
 
 
@@ -48,7 +48,7 @@ class Rerank2In(Lenient):
     model: Name | None = None
     query: str
     documents: list[str] = Field(min_length=1)
-    top_n: int | None = Field(None, ge=1)
+    top_n: Positive | None = None
 
 
 class TeiIn(Lenient):
@@ -64,6 +64,15 @@ class TeiIn(Lenient):
 class ScoreIn(Lenient):
     """vLLM. With `source`, pairs of translations; without it, text_1 is the source and text_2 its candidates."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["source"], "properties": {"source": {"type": "string"}}},
+                {"properties": {"text_1": {"type": "string"}}},
+            ]
+        }
+    )
+
     model: Name | None = None
     source: str | None = None
     text_1: str | list[str]
@@ -73,11 +82,11 @@ class ScoreIn(Lenient):
 class LibreIn(Lenient):
     """LibreTranslate."""
 
-    q: str | list[str]
+    q: str | Annotated[list[str], Field(min_length=1)]
     source: Name
     target: Name
     format: Name | None = None
-    alternatives: int | None = Field(None, ge=0)
+    alternatives: NotNegative | None = None
     api_key: str | None = None
 
 
@@ -228,12 +237,21 @@ def _pairs(first: str | list[str], second: str | list[str]) -> list[tuple[str, s
     return list(zip(ones, others, strict=True))
 
 
+def _form_schema() -> dict[str, Any]:
+    """The schema of the form, which has no null."""
+    schema = LibreIn.model_json_schema()
+    for name, field in schema["properties"].items():
+        if name != "q" and "anyOf" in field:
+            schema["properties"][name] = field["anyOf"][0]
+    return schema
+
+
 _LIBRE_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            kind: {"schema": LibreIn.model_json_schema()}
-            for kind in ("application/json", "application/x-www-form-urlencoded")
+            "application/json": {"schema": LibreIn.model_json_schema()},
+            "application/x-www-form-urlencoded": {"schema": _form_schema()},
         },
     }
 }
@@ -256,8 +274,7 @@ def _add_libretranslate(api: FastAPI, service: Service) -> None:
         recipe = service.recipe_name(None, translation=True)
         note(request, recipe=recipe)
         made = [service.translation_request(text, recipe) for text in texts]
-        answers = await answers_of(request, service, made) if made else []
-        best = [_texts(answer) for answer in answers]
+        best = [_texts(answer) for answer in await answers_of(request, service, made)]
         result: dict[str, Any] = {"translatedText": [some[0] for some in best]}
         if body.alternatives:
             result["alternatives"] = [some[1 : body.alternatives + 1] for some in best]

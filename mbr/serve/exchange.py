@@ -6,16 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import Request, Response
+from fastapi import Request
+from fastapi.responses import JSONResponse
 
 from mbr.serve import jobs
 from mbr.serve.errors import Problem, as_json
 from mbr.serve.service import Service
 
 
-class Json(Response):
-    media_type = "application/json"
-
+class Json(JSONResponse):
     def render(self, content: Any) -> bytes:
         return as_json(content)
 

@@ -91,7 +91,7 @@ class Service(Closing):
                 known = dict.fromkeys(decoder.utility.name for decoder in served.decoders.values())
                 raise UsageError(f"utility {utility!r:.60} is not served; expected one of {', '.join(known)}")
             return users[0]
-        name = recipe or utility
+        name = utility if recipe is None else recipe
         if name is None:
             return served.translations if translation else served.default
         if name not in served.decoders:
@@ -133,7 +133,8 @@ class Service(Closing):
     ) -> Request:
         """A text to translate and decide."""
         nbest = nbest or self.settings.nbest
-        self._check_size(nbest)
+        if nbest > self.settings.max_candidates:
+            raise UsageError(f"nbest {nbest} is out of range; expected at most {self.settings.max_candidates}")
         check_text(text, "text")
         translator = self.translator
         if translator is None:

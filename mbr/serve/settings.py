@@ -43,6 +43,8 @@ class Settings:
             value, least = getattr(self, limit.name), limit.metadata["least"]
             if not value >= least:
                 raise UsageError(f"{flag(limit.name)} {value} is out of range; expected at least {least}")
+        if self.nbest > self.max_candidates:
+            raise UsageError(f"--nbest {self.nbest} is more than --max-candidates {self.max_candidates}; lower it")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], **values: Any) -> Settings:

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from candidates.lists import LARGEST
 
 MOST_MILLISECONDS = 24 * 3600 * 1000
 Name = Annotated[str, Field(max_length=200)]
+
+
+def _whole(value: object) -> object:
+    """In JSON 5.0 is a whole number, too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, Field(gt=-LARGEST, lt=LARGEST), BeforeValidator(_whole)]
+NotNegative = Annotated[int, Field(ge=0, le=LARGEST), BeforeValidator(_whole)]
+Positive = Annotated[int, Field(ge=1, le=LARGEST), BeforeValidator(_whole)]
+Milliseconds = Annotated[int, Field(ge=1, le=MOST_MILLISECONDS), BeforeValidator(_whole)]
 
 
 class Strict(BaseModel):
@@ -24,17 +35,17 @@ class CandidateIn(Strict):
     """A candidate with what is known about it; `system` is echoed."""
 
     text: str
-    logprob: float | None = Field(None, gt=-LARGEST, lt=LARGEST)
-    count: int = Field(1, ge=1, le=LARGEST)
+    logprob: Annotated[float, Field(gt=-LARGEST, lt=LARGEST)] | None = None
+    count: Positive = 1
     system: Name | None = None
 
 
 class HowToDecide(Strict):
     recipe: Name | None = Field(None, description="name of a recipe (/info); default: the service's")
     utility: Name | None = Field(None, description="instead of a recipe, a utility with its defaults")
-    top: int = Field(1, ge=1, description="candidates in `ranking`, best first")
+    top: Positive = Field(1, description="candidates in `ranking`, best first")
     return_matrix: bool = False
-    timeout_ms: int | None = Field(None, ge=1, le=MOST_MILLISECONDS, description="default: the service's --timeout")
+    timeout_ms: Milliseconds | None = Field(None, description="default: the service's --timeout")
     on_deadline: Literal["error", "best"] = Field(
         "error", description="best: the best so far with `partial`, where the strategy can"
     )
@@ -43,7 +54,7 @@ class HowToDecide(Strict):
 class DecodeIn(HowToDecide):
     """A source and its candidate translations."""
 
-    id: Name | Annotated[int, Field(gt=-LARGEST, lt=LARGEST)] | None = None
+    id: Name | Whole | None = None
     source: str
     candidates: list[str | CandidateIn] = Field(min_length=1)
 
@@ -62,8 +73,8 @@ class TranslateIn(HowToDecide):
     model_config = ConfigDict(json_schema_extra=_ONE_OF_BOTH)
 
     text: str | None = None
-    texts: list[str] | None = Field(None, min_length=1)
-    nbest: int | None = Field(None, ge=1, description="candidates to make; default: the service's --nbest")
+    texts: Annotated[list[str], Field(min_length=1)] | None = None
+    nbest: Positive | None = Field(None, description="candidates to make; default: the service's --nbest")
     return_candidates: bool = False
 
 

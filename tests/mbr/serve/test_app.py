@@ -117,7 +117,7 @@ def test_several_texts_are_translated_in_order(bundled: Site) -> None:
         ({"text": "a", "texts": ["a"]}, 422, "either"),
         ({"texts": []}, 422, "texts"),
         ({"texts": ["a"] * 65}, 413, "65 texts"),
-        ({"text": "a", "nbest": 257}, 413, "257 candidates"),
+        ({"text": "a", "nbest": 257}, 422, "nbest 257 is out of range"),
         ({"text": "a", "recipe": "other"}, 422, "expected one of translations, default, chrf"),
         ({"text": "a", "recipe": "chrf", "utility": "chrf"}, 422, "both"),
         ({"text": "a", "utility": "comet"}, 422, "expected one of pear, chrf"),
@@ -317,7 +317,7 @@ def test_before_and_after_its_time_a_service_refuses(open_site: Open) -> None:
 
 
 def test_the_client_raises_what_the_service_answers(open_site: Open) -> None:
-    where = open_site(max_candidates=3)
+    where = open_site(max_candidates=3, nbest=3)
     with pytest.raises(ServiceError, match="413: 4 candidates") as caught:
         where.client.decode("s", ["a", "b", "c", "d"])
     assert (caught.value.status, caught.value.retry_after) == (413, None)
