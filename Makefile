@@ -65,13 +65,13 @@ environments: .venv-light/$(MARK) .venv-comet/$(MARK)
 .venv-light/$(MARK): pyproject.toml constraints/light.txt
 	$(PYTHON) -m venv .venv-light
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt torch
-	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[dev,embedding,sentence-transformers]"
+	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[dev,serve,embedding,sentence-transformers]"
 	touch $@
 
 .venv-comet/$(MARK): pyproject.toml constraints/comet.txt
 	$(PYTHON) -m venv .venv-comet
 	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt torch setuptools
-	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt -e ".[dev,embedding,ray]" unbabel-comet bleurt-pytorch
+	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt -e ".[dev,serve,ray,embedding]" unbabel-comet bleurt-pytorch
 	touch $@
 
 clean:

@@ -49,6 +49,8 @@ class OpenConversation:
         self._conversation = conversation
         self._scored: list[Scores] = []
         self._answers = 0
+        self._order: NDArray[np.intp] | None = None  # in which the pairs of the present request are scored
+        self._cuts: NDArray[np.intp] = np.empty(0, np.intp)  # where a batch ends in that order
         self.asked = Ask(np.empty((0, 2), np.intp))
         self._advance(lambda: next(conversation))
 
@@ -59,7 +61,39 @@ class OpenConversation:
     @property
     def waiting_pairs(self) -> NDArray[np.intp]:
         """The pairs of the present request that have no score yet, [pairs, 2]."""
-        return self.asked.pairs[self._received :]
+        pairs = self.asked.pairs if self._order is None else self.asked.pairs[self._order]
+        return pairs[self._received :]
+
+    @property
+    def answers(self) -> int:
+        """How many requests have been answered; a conversation with none cannot be asked to decide."""
+        return self._answers
+
+    @property
+    def arranged(self) -> bool:
+        """Whether the present request has batches (`arrange`)."""
+        return self._order is not None
+
+    def arrange(self, batches: Sequence[NDArray[np.intp]]) -> None:
+        """Score the present request in these batches of its pairs' places, one after the other.
+
+        With the batches that the utility itself would make (`PairUtility.batches`), a request scored a batch at a time
+        gets the bits it gets at once.
+
+        Raises:
+            UsageError: some of its pairs have scores already.
+        """
+        if self._received:
+            raise UsageError("a request that is partly scored keeps the order of its pairs")
+        self._order = np.concatenate(batches)
+        self._cuts = np.cumsum([len(batch) for batch in batches])
+
+    def whole_batches(self, most: int) -> int:
+        """The number of next pairs that end with a batch: up to `most`, but at least one batch."""
+        cuts = self._cuts[self._cuts > self._received] - self._received if self.arranged else np.empty(0, np.intp)
+        if not len(cuts):
+            return most
+        return int(cuts[cuts <= most][-1:].sum() or cuts[0])
 
     @property
     def _received(self) -> int:
@@ -83,7 +117,9 @@ class OpenConversation:
         self._scored.append(scores)
         if self._received == self.asked.count:
             answer = self._scored[0] if len(self._scored) == 1 else np.concatenate(self._scored)
-            self._scored = []
+            if self._order is not None:
+                answer = answer[np.argsort(self._order)]
+            self._scored, self._order = [], None
             self._answers += 1
             self._advance(lambda: self._conversation.send(answer))
 
@@ -104,6 +140,16 @@ class OpenConversation:
         if not self.finished:
             self._conversation.close()
             self.error = self._broken_strategy("went on asking when it should decide with the scores so far")
+
+    def close(self) -> None:
+        """End without an outcome or an error."""
+        self._conversation.close()
+
+    def fail(self, error: MbrError) -> None:
+        """End with an error from outside, such as that of the utility; one that has ended already is left alone."""
+        if not self.finished:
+            self._conversation.close()
+            self.error = error
 
     def _advance(self, resume: Callable[[], Ask]) -> None:
         """Let the strategy go on to its next request or its end.
@@ -135,6 +181,10 @@ class OpenConversation:
         )
 
 
+# Pairs of each request that a step scores at most; None is all of them.
+Portion = int | Callable[[OpenConversation], int] | None
+
+
 class Pool(Generic[Key]):
     """Open conversations by key, and the utility that scores for all of them.
 
@@ -164,6 +214,14 @@ class Pool(Generic[Key]):
             if key in self._open:
                 self._stopping.add(key)
 
+    def remove(self, key: Key) -> None:
+        """Take a conversation out without an end: its caller has gone. One that has left already is no error."""
+        with self._lock:
+            conversation = self._open.pop(key, None)
+            self._stopping.discard(key)
+        if conversation is not None:
+            conversation.close()
+
     def open(self) -> list[tuple[Key, OpenConversation]]:
         """The conversations that take part now, in the order in which they joined."""
         with self._lock:
@@ -172,13 +230,14 @@ class Pool(Generic[Key]):
     def step(
         self,
         choose: Callable[[Sequence[OpenConversation]], Sequence[OpenConversation]] | None = None,
-        portion: int | None = None,
+        portion: Portion = None,
     ) -> list[tuple[Key, OpenConversation]]:
         """Score one round of requests; returns the conversations that have ended, which leave the pool.
 
         Args:
             choose: which of the open conversations to score for (default: all); if it returns none, all are stopped.
-            portion: at most this many pairs of each request, so that a large one does not hold up the others.
+            portion: at most this many pairs of each request, so that a large one does not hold up the others; or a
+                function that returns the number for each conversation.
         """
         self._end_stopped()
         waiting = [conversation for _, conversation in self.open() if not conversation.finished]
@@ -188,6 +247,10 @@ class Pool(Generic[Key]):
                 conversation.stop()
             if chosen:
                 self._score(chosen, portion)
+        return self.collect()
+
+    def collect(self) -> list[tuple[Key, OpenConversation]]:
+        """The conversations that have ended, which leave the pool; `step` returns them too, unless it raises."""
         with self._lock:
             ended = [(key, conversation) for key, conversation in self._open.items() if conversation.finished]
             for key, _ in ended:
@@ -202,7 +265,7 @@ class Pool(Generic[Key]):
         for conversation in stopped:
             conversation.stop()
 
-    def _score(self, conversations: Sequence[OpenConversation], portion: int | None) -> None:
+    def _score(self, conversations: Sequence[OpenConversation], portion: Portion) -> None:
         if isinstance(self._utility, MatrixUtility):
             scores = self._matrix_scores(conversations, self._utility)
         else:
@@ -210,8 +273,11 @@ class Pool(Generic[Key]):
         for conversation, answer in zip(conversations, scores, strict=True):
             conversation.take(answer)
 
-    def _pair_scores(self, conversations: Sequence[OpenConversation], portion: int | None) -> list[Scores]:
-        requests = [conversation.triples(portion) for conversation in conversations]
+    def _pair_scores(self, conversations: Sequence[OpenConversation], portion: Portion) -> list[Scores]:
+        requests = [
+            conversation.triples(portion(conversation) if callable(portion) else portion)
+            for conversation in conversations
+        ]
         rows: list[Any] = list(chain.from_iterable(requests))
         compute: Any
         if isinstance(self._utility, QualityUtility):

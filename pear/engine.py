@@ -21,6 +21,7 @@ from candidates.common.closing import Closing
 from candidates.common.errors import UsageError
 from pear.agreement import Agreement
 from pear.model import PearNetwork
+from pear.runtime.batches import BatchQueue
 from pear.runtime.probes import PROBES
 from pear.runtime.runner import Runner
 from pear.runtime.token_store import Ints, TokenStore
@@ -111,6 +112,23 @@ class Engine(Closing):
 
         self.runner.run(lengths, work, label=self.kind.upper() if progress else None)
         return scores[inverse]
+
+    def batches(self, rows: Sequence[Row]) -> list[Ints]:
+        """The places of the rows in each batch that `score` would compute, in its order: scored alone, a batch has the
+        same bits."""
+        if not rows:
+            return []
+        unique, inverse = self._number(rows)
+        places: list[list[int]] = [[] for _ in unique]
+        for place, number in enumerate(inverse.tolist()):
+            places[number].append(place)
+        lengths = self._granted(unique).sum(axis=1) + self.layout.specials(unique.shape[1])
+        queue = BatchQueue(lengths, self.batch_tokens)
+        batches = []
+        while (some := queue.take()) is not None:
+            batches.append(np.array([place for number in some.tolist() for place in places[number]], np.int64))
+            queue.done()
+        return batches
 
     def tokens(self, rows: Sequence[Row]) -> int:
         """Encoder tokens that scoring these rows would cost, before padding."""

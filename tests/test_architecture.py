@@ -56,7 +56,7 @@ LAYERS: dict[str, list[tuple[str, ...]]] = {
         ("tune",),
         ("cli.common",),
         ("cli",),
-        ("cli.decode", "cli.compare", "cli.evaluate", "cli.metaeval", "cli.tune", "cli.doctor"),
+        ("cli.decode", "cli.compare", "cli.evaluate", "cli.metaeval", "cli.tune", "cli.serve", "cli.doctor"),
     ],
 }
 

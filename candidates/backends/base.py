@@ -11,8 +11,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.backends.tokens import fit
@@ -78,6 +79,17 @@ class Generator(Closing):
             if self._origin is None:
                 self._origin = Origin.of(self.described())
             return self._origin
+
+    def with_nbest(self, nbest: int) -> Self:
+        """The same for lists of another size; the model is shared, and closed with this generator.
+
+        Raises:
+            UsageError: the size does not go with the other settings.
+        """
+        other = copy(self)
+        other.settings = replace(self.settings, nbest=nbest)
+        other._origin = None
+        return other
 
     def listed(self, source: str, candidates: Iterable[str | Candidate], id: int) -> CandidateList:
         """The candidate list of a source, with its origin."""

@@ -22,6 +22,7 @@ COMMANDS = {
     "mbr-evaluate": "mbr.cli.evaluate.command",
     "mbr-metaeval": "mbr.cli.metaeval.command",
     "mbr-tune": "mbr.cli.tune.command",
+    "mbr-serve": "mbr.cli.serve.command",
     "mbr-doctor": "mbr.cli.doctor",
     "pear": "pear.commands",
     "pear-score": "pear.cli.score",
@@ -66,6 +67,7 @@ mbr_compare = partial(start, "mbr-compare")
 mbr_evaluate = partial(start, "mbr-evaluate")
 mbr_metaeval = partial(start, "mbr-metaeval")
 mbr_tune = partial(start, "mbr-tune")
+mbr_serve = partial(start, "mbr-serve")
 mbr_doctor = partial(start, "mbr-doctor")
 pear = partial(start, "pear")
 pear_score = partial(start, "pear-score")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,13 @@ from candidates.common.errors import UsageError
 from mbr.matrix import Relation
 
 Triple = tuple[str, str, str]
+
+
+class Work(NamedTuple):
+    """What a model has computed since it was loaded, in tokens; padding is not part of `tokens`."""
+
+    tokens: int = 0
+    padding: int = 0
 
 
 class Utility(Closing, ABC):
@@ -58,6 +65,10 @@ class Utility(Closing, ABC):
         """Whether texts of this list are longer than the utility's input, and so are cut off."""
         return False
 
+    def work(self) -> Work:
+        """What its model has computed so far; nothing where there is no model, or where it does not count."""
+        return Work()
+
     @property
     def on_gpu(self) -> bool:
         """Whether a device other than the CPU computes, so that CPU time is not its cost."""
@@ -82,6 +93,13 @@ class PairUtility(Utility):
     @abstractmethod
     def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
         """Utilities [triples] of (source, hypothesis, pseudo-reference)."""
+
+    def batches(self, triples: Sequence[Triple]) -> list[NDArray[np.intp]] | None:
+        """The places of the triples in each batch that `score_pairs` would make of them; None where that is not known.
+
+        Batches scored one by one have the bits of all at once, so that a service can interrupt a long request.
+        """
+        return None
 
     def cost(self, triples: Sequence[Triple]) -> dict[str, Any]:
         """The cost of scoring these, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.errors import UsageError
-from mbr.utilities.base import PairUtility, Triple
+from mbr.utilities.base import PairUtility, Triple, Work
 from pear.runtime.options import ScorerOptions
 from pear.scorer import Scorer
 from pear.shipped import NOTE, RELEASED, shipped_models
@@ -53,6 +53,12 @@ class Pear(PairUtility):
 
     def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
         return self.engine.score(triples, progress=self.progress)
+
+    def batches(self, triples: Sequence[Triple]) -> list[NDArray[np.intp]]:
+        return self.engine.batches(triples)
+
+    def work(self) -> Work:
+        return Work(self.engine.runner.tokens, self.engine.runner.padding)
 
     @property
     def on_gpu(self) -> bool:

@@ -6,6 +6,7 @@ of devices, replicas, batch budget, CPU threads and memory estimate.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,6 +53,9 @@ class Runner:
         self.precision = dtype
         self.on_gpu = not all(name.startswith("cpu") for name in devices)
         self.batch_tokens = batch_tokens or default_batch_tokens(hidden, on_cpu=not self.on_gpu)
+        self.tokens = 0  # computed so far
+        self.padding = 0  # beside them, to fill rows of a batch up to its longest
+        self._counting = threading.Lock()
         self._threads = threads
         self._replicas = replicas(network, devices, dtype)
         self._weight_bytes = weight_bytes or sum(
@@ -84,6 +88,10 @@ class Runner:
             limit_threads(self._threads)  # here, because this may be a thread of its own
             with torch.inference_mode():
                 work(*replica, rows)
+            used = int(lengths[rows].sum())
+            with self._counting:
+                self.tokens += used
+                self.padding += int(lengths[rows].max()) * len(rows) - used
 
         self.batch_tokens = run_batches(lengths, self.batch_tokens, workers, call, label=label)
 

@@ -257,3 +257,14 @@ def test_unknown_models_and_options_are_refused(tmp_path: Path) -> None:
     (tmp_path / "shared_vocabulary.json").write_text('["<unk>", "</s>"]')
     with pytest.raises(ModelError, match="cannot load it"):
         open_generator(model=str(tmp_path))
+
+
+def test_a_generator_makes_lists_of_another_size_with_the_same_model() -> None:
+    with open_generator(Settings(nbest=4)) as generator:
+        other = generator.with_nbest(6)
+        (few,), (more,) = (list(made.generate(["A dog runs."])) for made in (generator, other))
+    with open_generator(Settings(nbest=6)) as six:
+        (expected,) = six.generate(["A dog runs."])
+    assert isinstance(few, CandidateList)
+    assert sum(few.counts) == 4
+    assert more == expected

@@ -65,7 +65,7 @@ class Browser:
         self._rest = b""
         self.events: list[dict[str, Any]] = []
 
-    def open(self, file: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> Page:
+    def open(self, file: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False) -> Page:
         target = self.call("Target.createTarget", {"url": "about:blank"})["targetId"]
         session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
         page = Page(self, session)
@@ -75,7 +75,7 @@ class Browser:
         page.call("Emulation.setDeviceMetricsOverride", size)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         page.call("Emulation.setEmulatedMedia", {"features": scheme})
-        page.call("Page.navigate", {"url": file.resolve().as_uri()})
+        page.call("Page.navigate", {"url": file if isinstance(file, str) else file.resolve().as_uri()})
         page.wait_for("document.readyState === 'complete'")
         return page
 

@@ -1,0 +1,1 @@
+"""The page to try the service in a browser: static files, which `mbr.serve.app` sends."""
