@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import json
 import logging
 import os
@@ -235,6 +236,7 @@ def run(command: str, main: Callable[[], int]) -> NoReturn:
         traceback.print_exc()
         console.error("this is a bug in mbr-decode; please report it with the lines above")
         code = 70
+    gc.freeze()  # else Python, as it ends, looks for cycles among all objects of torch, which takes seconds
     sys.exit(code)
 
 

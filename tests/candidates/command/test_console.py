@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import json
 import os
@@ -342,3 +343,13 @@ def test_output_to_a_closed_stdout_is_an_error_and_silence_is_none(
     assert capsys.readouterr().err.startswith("mbr-test: error: standard output is closed; expected")
     sys.stdout.write("Python flushes again at its exit")
     sys.stdout.flush()
+
+
+def test_an_end_does_not_wait_for_the_garbage_of_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks for cycles among all objects as it ends; those of torch take seconds, after SIGTERM too."""
+    before = gc.get_freeze_count()
+    try:
+        assert exit_code(raising(Terminated()), monkeypatch=monkeypatch) == 143
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()
