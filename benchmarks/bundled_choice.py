@@ -72,8 +72,7 @@ def ways_of_choosing(table: Table, recipe: Recipe, single: Path | None) -> dict[
     }
     for term in recipe.terms:
         fewer = tuple(other for other in recipe.terms if other != term)
-        if fewer:
-            ways[f"the recipe without `{term.name}`"] = partial(by_recipe, lists, replace(recipe, terms=fewer))
+        ways[f"without PEAR and `{term.name}`"] = partial(by_recipe, lists, replace(without, terms=fewer))
         ways[f"`{term.name}` alone"] = partial(by_recipe, lists, replace(without, terms=(replace(term, weight=1.0),)))
     ways["chrF-MBR"] = lambda: by_recipe(lists, Recipe("chrf", weights="uniform"))
     ways["embedding-MBR"] = lambda: np.array([int((own @ own.sum(axis=0)).argmax()) for own in table.vectors])

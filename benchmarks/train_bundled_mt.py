@@ -29,7 +29,7 @@ from candidates.training.split import PARTS, Part, read_pairs
 COMMON: dict[str, Any] = {"steps": 6_000, "batch_tokens": 3072, "precision": "bf16", "start": str(BUNDLED / "en-de")}
 RECIPES = {
     "en-de": Recipe(**COMMON, encoder_layers=6),
-    "de-en": Recipe(**COMMON),
+    "de-en": Recipe(**{**COMMON, "steps": 1100, "cool_down": 0.25}),
 }
 
 
