@@ -79,10 +79,10 @@ def unreachable(name: str, instead: str, *, forbidden: bool = False, released: b
         if forbidden
         else f"the hub cannot be reached ({endpoint()} does not answer)"
     )
-    found = "a released model on the hub;" if released else "no such folder; taken for the name of a model on the hub,"
+    kind = "a released model on the hub;" if released else "no such folder; taken for the name of a model on the hub,"
     check = "the network" if released else "the spelling and the network"
     return ModelError(
-        f"{name}: {found} it is not in the local cache, and {why}. Check {check}, or give the path of a local folder; "
+        f"{name}: {kind} it is not in the local cache, and {why}. Check {check}, or give the path of a local folder; "
         f"without a network this works: {instead}"
     )
 

@@ -65,7 +65,7 @@ class Pairs(NamedTuple):
 class Probabilities(NamedTuple):
     """p(generated word | given word) of the words that occur together."""
 
-    given: Ints
+    condition: Ints
     generated: Ints
     values: Floats
 
@@ -154,20 +154,20 @@ def _side(table: Mapping[str, int], pairs: Sequence[tuple[Ints, Ints]], side: in
     return Side(list(table), numbers, np.array([len(pair[side]) for pair in pairs], np.int32))
 
 
-def _estimate(given: Side, generated: Side) -> Probabilities:
+def _estimate(condition: Side, generated: Side) -> Probabilities:
     """EM of one direction. A link joins a token of the generated side with one of the given side or NULL.
 
     Links are held in pieces, four bytes each; what a round needs besides is of the size of a piece.
     """
-    size = len(given.words)
-    pieces = [(given.part(some), generated.part(some)) for some in _pieces(given, generated)]
+    size = len(condition.words)
+    pieces = [(condition.part(some), generated.part(some)) for some in _pieces(condition, generated)]
     keys = np.empty(0, np.int64)  # [distinct links]
     for piece in pieces:
         keys = np.union1d(keys, _link_keys(*piece))
     places = [np.searchsorted(keys, _link_keys(*piece)).astype(np.int32) for piece in pieces]  # [links] each
     blocks = [np.repeat(g.lengths + 1, other.lengths) for g, other in pieces]  # links of each generated token
-    of_given = (keys % size).astype(np.int32)
-    kinds = np.bincount(of_given, minlength=size)  # different words seen with each given word
+    of_condition = (keys % size).astype(np.int32)
+    kinds = np.bincount(of_condition, minlength=size)  # different words seen with each given word
     values = np.ones(len(keys))
     for _ in range(ROUNDS):
         counts = np.zeros(len(keys))
@@ -175,30 +175,30 @@ def _estimate(given: Side, generated: Side) -> Probabilities:
             links = values[links_of_piece]
             links /= np.repeat(np.add.reduceat(links, np.cumsum(sizes, dtype=np.int64) - sizes), sizes)
             counts += np.bincount(links_of_piece, weights=links, minlength=len(keys))
-        totals = np.bincount(of_given, weights=counts, minlength=size)
-        values = np.exp(digamma(counts + PRIOR) - digamma(totals + PRIOR * kinds)[of_given])
+        totals = np.bincount(of_condition, weights=counts, minlength=size)
+        values = np.exp(digamma(counts + PRIOR) - digamma(totals + PRIOR * kinds)[of_condition])
         values = np.maximum(values, 1e-30)  # a token whose links all vanish would divide by zero
-    return Probabilities(of_given, (keys // size).astype(np.int32), values)
+    return Probabilities(of_condition, (keys // size).astype(np.int32), values)
 
 
-def _pieces(given: Side, generated: Side) -> list[slice]:
+def _pieces(condition: Side, generated: Side) -> list[slice]:
     """Consecutive sentences whose links are worked on at once."""
-    ends = np.cumsum((given.lengths + 1).astype(np.int64) * generated.lengths)
+    ends = np.cumsum((condition.lengths + 1).astype(np.int64) * generated.lengths)
     numbers = (ends - 1) // PIECE_LINKS
     cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(ends)]
     return [slice(begin, end) for begin, end in pairwise(cuts)]
 
 
-def _link_keys(given: Side, generated: Side) -> NDArray[np.int64]:
-    """generated * size + given of all links, generated token by token."""
-    sentences = np.repeat(np.arange(len(given.lengths)), generated.lengths)  # [tokens]
-    blocks = given.lengths[sentences].astype(np.int64) + 1
-    ends = np.cumsum(given.lengths + 1, dtype=np.int64)
+def _link_keys(condition: Side, generated: Side) -> NDArray[np.int64]:
+    """generated * size + condition of all links, generated token by token."""
+    sentences = np.repeat(np.arange(len(condition.lengths)), generated.lengths)  # [tokens]
+    blocks = condition.lengths[sentences].astype(np.int64) + 1
+    ends = np.cumsum(condition.lengths + 1, dtype=np.int64)
     with_null = np.full(int(ends[-1]), NULL, np.int32)
-    starts = ends - given.lengths - 1
-    with_null[np.delete(np.arange(len(with_null)), starts)] = given.numbers
+    starts = ends - condition.lengths - 1
+    with_null[np.delete(np.arange(len(with_null)), starts)] = condition.numbers
     offsets = np.repeat(starts[sentences] - (np.cumsum(blocks) - blocks), blocks) + np.arange(int(blocks.sum()))
-    keys = np.repeat(generated.numbers.astype(np.int64) * len(given.words), blocks)
+    keys = np.repeat(generated.numbers.astype(np.int64) * len(condition.words), blocks)
     keys += with_null[offsets]
     return keys
 
@@ -208,8 +208,8 @@ def _table(source: Side, target: Side, of_source: Probabilities, of_target: Prob
     size = len(target.words)
     keys, codes = [], []
     for sources, targets, values in (
-        (of_source.generated, of_source.given, of_source.values),
-        (of_target.given, of_target.generated, of_target.values),
+        (of_source.generated, of_source.condition, of_source.values),
+        (of_target.condition, of_target.generated, of_target.values),
     ):
         likely = values >= LEAST_PROBABILITY
         keys.append(sources[likely].astype(np.int64) * size + targets[likely])

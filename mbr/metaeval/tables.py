@@ -150,8 +150,8 @@ def _refuse_gaps(own: Scores, path: str | Path, study: ScoreSet) -> None:
     """Refuse scores that lack a translation, or a pair of them, that people scored; the first of them is named."""
     judged = ~np.isnan(study.gold)
     if own.differences is not None:
-        found = np.argwhere(~np.isfinite(own.differences) & judged[:, None] & judged[None])
-        gaps = [(s, f"{study.systems[i]} and {study.systems[j]}") for i, j, s in found if i < j]
+        missing = np.argwhere(~np.isfinite(own.differences) & judged[:, None] & judged[None])
+        gaps = [(s, f"{study.systems[i]} and {study.systems[j]}") for i, j, s in missing if i < j]
         things = ("pair of translations", "pairs of translations")
     else:
         assert own.segments is not None

@@ -88,8 +88,8 @@ def fit(problem: Problem, penalty: float, *, positive: Sequence[int] = (), seed:
     if seed is None:
         return weights
     drawn = np.random.default_rng(seed).normal(scale=2.0, size=(RANDOM_STARTS, problem.features.shape[1]))
-    found = [_climb(problem, penalty, start, positive) for start in (weights, *drawn)]
-    return np.asarray(min(found, key=lambda result: float(result.fun)).x, np.float64)
+    climbs = [_climb(problem, penalty, start, positive) for start in (weights, *drawn)]
+    return np.asarray(min(climbs, key=lambda result: float(result.fun)).x, np.float64)
 
 
 def fit_path(problem: Problem, penalties: Sequence[float], *, positive: Sequence[int] = ()) -> list[Floats]:

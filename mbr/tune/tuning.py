@@ -128,9 +128,9 @@ def check_recipe(recipe: Recipe) -> None:
     """Refuse a recipe without two things to weigh."""
     names = [*([] if recipe.utility == "none" else [recipe.utility]), *(term.name for term in recipe.terms)]
     if len(names) < LEAST_FEATURES:
-        found = f"only {names[0]}" if names else "nothing"
+        features = f"only {names[0]}" if names else "nothing"
         raise UsageError(
-            f"there is {found} to weigh; expected a utility and terms, or two terms: --add logprob coverage"
+            f"there is {features} to weigh; expected a utility and terms, or two terms: --add logprob coverage"
         )
     if len(set(names)) < len(names):
         raise UsageError(f"{recipe.utility} is both the utility and a term, which is the same evidence; leave out one")

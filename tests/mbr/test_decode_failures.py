@@ -99,7 +99,7 @@ TROUBLE: list[tuple[str, bytes | None, tuple[str, ...], int, str]] = [
     ("a huge log-probability", line('[{"text": "a", "logprob": 1' + "0" * 400 + "}]"), (), 3, "not a finite number"),
     ("a number for a source", b'{"source": 5, "candidates": ["a"]}\n', (), 3, "expected a text, found int"),
     ("no threads", line('["a"]'), ("--threads", "0"), 2, "--threads 0"),
-    ("an output without a name", line('["a"]'), ("-o", ""), 2, "-o/--output has an empty value"),
+    ("an output without a name", line('["a"]'), ("-o", ""), 2, "-o is empty; expected a value"),
     ("one file for two outputs", line('["a"]'), ("-o", "x.npz", "--matrix", "x.npz"), 2, "the same file"),
     (
         "batches of nothing",

@@ -173,7 +173,7 @@ def test_a_model_that_cannot_be_fetched_is_a_key_error_too() -> None:
     with pytest.raises(KeyError) as caught:
         pear.download_model("someone/nothing", local_files_only=True)
     assert isinstance(caught.value, ModelError)
-    assert str(caught.value).startswith("someone/nothing is not in the local cache")
+    assert str(caught.value).startswith("someone/nothing: no such folder; taken for the name of a model on the hub")
 
 
 def test_requests_that_make_no_sense(metric: MetricModel, released: Path) -> None:

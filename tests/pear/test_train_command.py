@@ -166,7 +166,7 @@ def test_the_statistics_are_data(run: Run, data: Path) -> None:
         (["--data", "none.csv", "-o", "model"], 3, "none.csv"),
         (["--data", "data.jsonl", "-o", "data.jsonl"], 2, "data.jsonl is a file; expected the name of a folder"),
         (["--data", "data.jsonl", "-o", "model", "--kind", "resume"], 3, "--score-range"),
-        (["--data", "data.jsonl", "-o", "model", "--score-range", "0", "-25"], 2, "the worst score comes first"),
+        (["--data", "data.jsonl", "-o", "model", "--score-range", "0", "-25"], 2, "the worst score first and lower"),
         (["--data", "data.jsonl", "-o", "model", "--from", "a", "--from-encoder", "b"], 2, "not with both"),
         (["--data", "data.jsonl", "-o", "model", "--from-encoder", "./nowhere"], 4, "nowhere"),
         (["--data", "data.jsonl", "-o", "model", "--from-translator", "."], 4, "CTranslate2"),

@@ -13,7 +13,7 @@ from mbr.tune.values import FIRST, TUNED, Tuned
 
 def recipe_text(tuned: Tuned) -> str:
     """The recipe as YAML; comments above it say what it was tuned on and what it gains."""
-    told = [
+    comments = [
         tuned.signature,
         f"Tuned by mbr-tune to {tuned.objective} on {tuned.lists:,} lists of {tuned.candidates:,} candidates.",
         *(
@@ -21,7 +21,7 @@ def recipe_text(tuned: Tuned) -> str:
             for label, digits in _shown(tuned)
         ),
     ]
-    return "".join(f"# {line}\n" for line in told) + recipe_yaml(tuned.recipe)
+    return "".join(f"# {line}\n" for line in comments) + recipe_yaml(tuned.recipe)
 
 
 def report_text(tuned: Tuned, width: int = WIDTH) -> str:

@@ -292,7 +292,7 @@ def test_references_may_come_with_the_lists() -> None:
         ({"baseline": "missing"}, "no row of the table"),
         ({"oracle": "nothing"}, "is unknown"),
         ({"oracle": "cometkiwi"}, "reads no references"),
-        ({"references": [["one"]]}, "but there are 24 segments"),
+        ({"references": [["one"]]}, "but the number of segments is 24"),
         ({"words": ["overlap,label=random candidate"]}, "two rows are called"),
         ({"words": []}, "nothing to compare"),
     ],
