@@ -22,7 +22,7 @@ from mbr.matrix import UtilityMatrix
 from mbr.opening import open_decoder
 from mbr.pipeline import Decoder, OnError
 from mbr.prefilter import Prefilter
-from mbr.recipe import RUNTIME_OPTIONS, Changes, PrefilterSpec, Recipe, plan_for
+from mbr.recipe import RUNTIME_OPTIONS, Changes, GuardSpec, PrefilterSpec, Recipe, parse_guards, plan_for
 from mbr.recipe.plan import cautions
 from mbr.strategies import Strategy
 from mbr.utilities import Utility
@@ -42,6 +42,8 @@ def decode(
     add: Mapping[str, float] | None = None,
     add_model: Mapping[str, str] | None = None,
     prefilter: str | Prefilter | None = None,
+    require: Sequence[str | GuardSpec] | None = None,
+    glossary: str | None = None,
     weights: Weights | None = None,
     self_rule: SelfRule | None = None,
     seed: int | None = None,
@@ -61,6 +63,8 @@ def decode(
         add: terms with their weights: `{"logprob": 6, "chrf": 0.1}`; 0 takes one out.
         add_model: models of terms that need one.
         prefilter: a first stage such as "chrf:30", or a ready one.
+        require: guards, rules that a candidate must keep: `["placeholders", "language:to=de"]` (docs/guards.md).
+        glossary: a file of terms, for the guard or term `glossary`; required where neither is there.
         weights, self_rule: what candidates count as pseudo-references.
         on_error: a segment that cannot be decided: stop, skip, or fallback to its first candidate; one that has none
             becomes a decision without text, whose `error` says why.
@@ -80,9 +84,12 @@ def decode(
         weights=weights,
         self_rule=self_rule,
         prefilter=PrefilterSpec.parse(prefilter) if isinstance(prefilter, str) else None,
+        guards=_required(require),
         seed=seed,
         budget_total=budget_total,
     )
+    if glossary is not None:
+        changes = changes.with_glossary(str(glossary))
     base = utility if isinstance(utility, Recipe) else None
     recipe, records, origin = plan_for(changes, _as_records(_checked(lists)), base, shipped=ready is None)
     for caution in cautions(recipe, origin) if ready is None else ():
@@ -91,6 +98,12 @@ def decode(
     ready_parts: Any = {name: part for name, (part, kind) in parts.items() if isinstance(part, kind)}
     rules: Any = {"on_error": on_error, "keep_matrix": keep_matrix}
     return _decisions(open_decoder(recipe, runtime=runtime, utility=ready, **ready_parts, **rules), records)
+
+
+def _required(require: Sequence[str | GuardSpec] | None) -> tuple[GuardSpec, ...] | None:
+    if isinstance(require, str):
+        raise UsageError(f"require is {require!r:.60}; expected a list of guards such as ['placeholders', 'numbers']")
+    return None if require is None else parse_guards(require)
 
 
 def _check_ready(

@@ -25,6 +25,7 @@ TERMS = LazyTable(
         "logprob": "mbr.terms.logprob:LogProbability",
         "reverse": "mbr.terms.reverse:Reverse",
         "length": "mbr.terms.length:Length",
+        "glossary": "mbr.terms.glossary:Glossary",
     },
     group="mbr_decode.terms",
 )
