@@ -27,7 +27,8 @@ from candidates.common.errors import InputError
 
 TOLERANCES = ("exact", "stem", "regex")
 CASES = ("match", "ignore")
-SHORTEST_STEM = 4  # letters that an ending never takes away
+SHORTEST_STEM = 4  # letters that an ending never takes away; a shorter word is no part of a compound
+_UMLAUTS = {letter: f"[{pair}]" for pair in ("aä", "oö", "uü", "AÄ", "OÖ", "UÜ") for letter in pair}
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,9 @@ def _found(term: str, *, stem: bool, compounds: bool = False) -> str:
     """The pattern that finds a term as whole words, or with other endings and as a part of a compound."""
     words = term.split()
     inside = r"\s+".join(map(_inflected if stem else re.escape, words))
-    before = r"\w*" if stem and compounds else _edge(term[0], "(?<!{})")
-    after = r"\w*" if stem and compounds else _edge(term[-1], "(?!{})")
+    compounds = stem and compounds and min(map(len, words)) >= SHORTEST_STEM
+    before = "" if compounds else _edge(term[0], "(?<!{})")
+    after = "" if compounds else _edge(term[-1], "(?!{})")
     return f"{before}{inside}{after}"
 
 
@@ -117,6 +119,5 @@ def _edge(letter: str, pattern: str) -> str:
 def _inflected(word: str) -> str:
     """A word with other endings: up to two letters may go, up to four may come; umlauts may come and go."""
     stem = word[: max(len(word) - 2, min(len(word), SHORTEST_STEM))]
-    umlauts = {"a": "[aä]", "o": "[oö]", "u": "[uü]", "ä": "[aä]", "ö": "[oö]", "ü": "[uü]"}
-    letters = "".join(umlauts.get(letter, re.escape(letter)) for letter in stem)
+    letters = "".join(_UMLAUTS.get(letter, re.escape(letter)) for letter in stem)
     return rf"{letters}\w{{0,{len(word) - len(stem) + 4}}}"

@@ -51,6 +51,7 @@ _SCRIPTS_OF = {
     "kn": ("Kannada",), "ml": ("Malayalam",), "th": ("Thai",), "ka": ("Georgian",), "ja": ("Kana", "Han"),
     "ko": ("Hangul", "Han"), "zh": ("Han",),
 }  # fmt: skip
+_MIXED = {"Kana": ("Kana", "Han"), "Han": ("Han", "Kana"), "Hangul": ("Hangul", "Han")}
 FEWEST_LETTERS = 4  # of another script
 AHEAD = 3  # function words by which another language must be ahead
 SHARE = 0.25  # of all words, at least: names and quotations have fewer
@@ -110,8 +111,7 @@ def _by_script(listed: ListTexts, to: str | None) -> list[float]:
         )
         tops.pop("", None)
         top = tops.most_common(1)[0][0] if tops else ""
-        wanted = next((scripts for scripts in _SCRIPTS_OF.values() if len(scripts) > 1 and top in scripts), (top,))
-        wanted = (*wanted, "Kana") if top == "Han" else wanted
+        wanted = _MIXED.get(top, (top,))
     else:
         wanted = _SCRIPTS_OF.get(to, ("Latin",))
     for place, count in enumerate(counts if wanted != ("",) else ()):

@@ -32,7 +32,7 @@ _PRINTF = re.compile(
     r")"
 )
 _AFTER_NUMBER = re.compile(r"\d[ \u00a0\u202f]?$")
-_TEMPLATE = re.compile(r"\{\{\{?-?\s*(.*?)\s*-?\}?\}\}|\{%-?\s*(.*?)\s*-?%\}|\$\{\s*([^{}]*?)\s*\}", re.DOTALL)
+_TEMPLATE = re.compile(r"\{\{\{?-?\s*([^{}]*?)\s*-?\}?\}\}|\{%-?\s*(.*?)\s*-?%\}|\$\{\s*([^{}]*?)\s*\}", re.DOTALL)
 _BRANCH = re.compile(r"\s*(=?[\w-]+)\s*\{")
 _ARGUMENT = re.compile(r"[\w.\[\]-]*")
 
