@@ -123,7 +123,9 @@ def main() -> int:
     busy = seconds_per_list(whole, [(source + ADDED, [text + ADDED for text in texts]) for source, texts in lists])
     highest = max(rates, key=lambda name: rates[name].best)
     headline(f"false alarms on the best output: at most {100 * rates[highest].best:.2f} % ({highest})")
-    headline(f"all guards, lists of 100: {1000 * plain:.2f} ms per list; with things to check in all: {1000 * busy:.2f}")
+    headline(
+        f"all guards, lists of 100: {1000 * plain:.2f} ms per list; with things to check in all: {1000 * busy:.2f}"
+    )
     return 0 if rates[highest].best < MOST_FALSE_ALARMS and plain < MOST_SECONDS else 1
 
 

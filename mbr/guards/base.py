@@ -19,6 +19,11 @@ from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import ClassVar
 
+# Bytes of UTF-8 that only texts with digits, with letters beyond Latin, or with wide characters can have. Deleting all
+# others takes microseconds for a whole list, where a regular expression takes a hundred times as long.
+_OF_DIGITS = bytes([*b"0123456789", *range(0xD9, 0xE2), 0xEA, 0xEF, *range(0xF0, 0xF5)])
+_OF_OTHER_SCRIPTS = bytes([*range(0xCD, 0xE2), *range(0xE3, 0xF0)])
+_OF_WIDE = bytes([0xE2, *range(0xE3, 0xF0)])
 _DIGIT = re.compile(r"\d")
 _WIDE = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 
@@ -41,6 +46,10 @@ class ListTexts:
         return "\n".join(self.texts)
 
     @cached_property
+    def _bytes(self) -> bytes:
+        return self.joined.encode("utf-8", "surrogatepass")
+
+    @cached_property
     def words(self) -> list[list[str]]:
         """The words of each candidate between spaces."""
         return [text.split() for text in self.texts]
@@ -52,12 +61,19 @@ class ListTexts:
     @cached_property
     def has_digits(self) -> bool:
         """Whether the source or a candidate has a digit of any script."""
-        return _DIGIT.search(self.source) is not None or _DIGIT.search(self.joined) is not None
+        return _DIGIT.search(self.source) is not None or (
+            _has(self._bytes, _OF_DIGITS) and _DIGIT.search(self.joined) is not None
+        )
+
+    @cached_property
+    def has_other_scripts(self) -> bool:
+        """Whether a candidate may have letters beyond Latin ones."""
+        return not self.joined.isascii() and _has(self._bytes, _OF_OTHER_SCRIPTS)
 
     @cached_property
     def lengths(self) -> list[int]:
         """Characters of each candidate; one of Chinese, Japanese or Korean counts as three."""
-        if _WIDE.search(self.joined) is None:
+        if self.joined.isascii() or not _has(self._bytes, _OF_WIDE) or _WIDE.search(self.joined) is None:
             return [len(text) for text in self.texts]
         return [text_length(text) for text in self.texts]
 
@@ -76,6 +92,10 @@ class Guard(ABC):
     def settings(self) -> dict[str, object]:
         """Everything of this guard that may change a decision, for the signature."""
         return {}
+
+
+def _has(text: bytes, wanted: bytes) -> bool:
+    return len(text.translate(None, wanted)) < len(text)
 
 
 def text_length(text: str) -> int:

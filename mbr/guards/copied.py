@@ -35,8 +35,9 @@ class NotCopied(Guard):
         own, fewest = set(listed.source_words), NEARLY * len(set(words))
         severities = listed.kept
         for place, present in enumerate(listed.words):
-            # Case aside, a near-copy has most of the words as they are; an exact one may have another case.
-            if len(own.intersection(present)) >= fewest / 2 or len(present) == len(words):
+            # A near-copy has most of the words as they are; an exact one may have another case throughout.
+            same_size = len(present) == len(words) and present[0].casefold() == words[0]
+            if same_size or len(own.intersection(present)) >= fewest / 2:
                 severities[place] = _likeness(words, plain(listed.texts[place]).split(), several)
         return severities
 

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from candidates.common.errors import EnvironmentProblem, UsageError
@@ -54,6 +55,7 @@ _SCRIPTS_OF = {
 _MIXED = {"Kana": ("Kana", "Han"), "Han": ("Han", "Kana"), "Hangul": ("Hangul", "Han")}
 FEWEST_LETTERS = 4  # of another script
 AHEAD = 3  # function words by which another language must be ahead
+CLEARLY = 1.3  # times as many function words as the next language
 SHARE = 0.25  # of all words, at least: names and quotations have fewer
 SURE = 0.9  # probability by which py3langid must be
 FEWEST_CHARACTERS = 20  # of a text whose language py3langid can tell
@@ -101,7 +103,7 @@ def _by_script(listed: ListTexts, to: str | None) -> list[float]:
     """Candidates most of whose letters are of another script than wanted."""
     severities = listed.kept
     latin = to is None or to not in _SCRIPTS_OF
-    if latin and _BEYOND_LATIN.search(listed.joined) is None:
+    if latin and not (listed.has_other_scripts and _BEYOND_LATIN.search(listed.joined)):
         return severities
     counts = [script_counts(text) for text in listed.texts]
     if to is None:
@@ -137,40 +139,53 @@ def script_counts(text: str) -> Counter[str]:
 def _by_words(listed: ListTexts, to: str | None) -> list[float]:
     """Candidates with clearly more function words of another language than the wanted one."""
     severities = listed.kept
-    votes = [_votes(words) for words in listed.words]
     if to is None:
-        to = _language_of_list(listed, votes)
+        to = _language_of_list(listed)
     if to not in function_words_by_language():
         return severities
-    for place, vote in enumerate(votes):
-        if not vote:
+    distinct = set().union(*listed.words)
+    foreign = {word for word in distinct if (languages := _languages_of(word)) and to not in languages}
+    for place, words in enumerate(listed.words):
+        # Another language can only be ahead by words that the wanted one does not have.
+        if foreign.isdisjoint(words) or sum(map(foreign.__contains__, words)) < AHEAD:
             continue
-        most = max(vote.values())
-        ahead = most - vote.get(to, 0)
-        if ahead >= AHEAD and most >= SHARE * len(listed.words[place]) and ahead >= most / 2:
-            severities[place] = ahead / len(listed.words[place])
+        votes = _votes(words)
+        most = max(votes.values())
+        ahead = most - votes.get(to, 0)
+        if ahead >= AHEAD and most >= SHARE * len(words) and ahead >= most / 2:
+            severities[place] = ahead / len(words)
     return severities
 
 
-def _language_of_list(listed: ListTexts, votes: Sequence[dict[str, int]]) -> str | None:
-    """The language with the most function words in most candidates; None where no language is clearly ahead."""
-    source = _votes(listed.source_words)
+def _language_of_list(listed: ListTexts) -> str | None:
+    """The language with the most function words in the list; None where no language is clearly ahead.
+
+    Where that is the language of the source, it is the one that most of the other candidates are in.
+    """
     total: Counter[str] = Counter()
-    for words, vote in zip(listed.words, votes, strict=True):
-        if words != listed.source_words:
-            total.update(vote)
+    for word, count in Counter(chain.from_iterable(listed.words)).items():
+        for language in _languages_of(word):
+            total[language] += count
     ranked = total.most_common(2)
-    if not ranked or (len(ranked) > 1 and ranked[0][1] < 1.3 * ranked[1][1]):
+    if not ranked:
         return None
-    first = ranked[0][0]
+    source = _votes(listed.source_words)
     own = max(source, key=source.__getitem__, default=None)
-    if first == own and source[first] >= AHEAD:
-        # Most candidates are in the language of the source: the next one that some are in is what was wanted.
-        others = [max(vote, key=vote.__getitem__) for vote in votes if vote]
-        others = [language for vote, language in zip(filter(None, votes), others, strict=True) if language != own
-                  and vote[language] - vote.get(own, 0) >= AHEAD]  # fmt: skip
-        return Counter(others).most_common(1)[0][0] if others else None
-    return first
+    first = ranked[0][0]
+    if own is not None and source[own] >= AHEAD and own in (language for language, _ in ranked):
+        if first != own:
+            return first
+        others = Counter(_other_language(words, own) for words in listed.words)
+        del others[""]
+        return others.most_common(1)[0][0] if others else None
+    return None if len(ranked) > 1 and ranked[0][1] < CLEARLY * ranked[1][1] else first
+
+
+def _other_language(words: Sequence[str], own: str) -> str:
+    """The language of a candidate that is clearly not in the language `own`; else empty."""
+    votes = _votes(words)
+    first = max(votes, key=votes.__getitem__, default="")
+    return first if votes.get(first, 0) - votes.get(own, 0) >= AHEAD else ""
 
 
 def _votes(words: Sequence[str]) -> dict[str, int]:

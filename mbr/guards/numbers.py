@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import cached_property, lru_cache
 
 from mbr.guards.base import Guard, ListTexts
 
@@ -30,6 +31,7 @@ _DIGITS = re.compile(r"\d+")
 _NOTATION = re.compile(r"\d[\d.,:'’ \u00a0\u2009\u202f\u066b\u066c]*")
 _FULL_HOUR = re.compile(r"(?::00)+(?![\d:])")
 # COVID-19 may become the virus. Three letters at least: in Hebrew shorter ones are prepositions, and the number counts.
+_HYPHENS = "-\u2010\u2011"
 _IN_NAME = re.compile(r"(?<=[^\W\d_]{3}[-\u2010\u2011])\d+")
 _WORDS = re.compile(r"[^\W\d_]+")
 _AFTERNOON = re.compile(r"\d\s?p\.?\s?m\b|afternoon|evening|tonight|nachmittag|abend", re.IGNORECASE)
@@ -72,17 +74,13 @@ class Numbers(Guard):
     def faults(self, listed: ListTexts) -> list[float]:
         if not listed.has_digits:
             return listed.kept
-        expected = Counter(numbers(listed.source))
+        source = _Source(listed.source)
         severities = listed.kept
-        same: dict[tuple[str, ...], bool] = {}
         for place, text in enumerate(listed.texts):
-            notation = tuple(_NOTATION.findall(text))
-            if notation not in same:
-                same[notation] = expected == Counter(numbers("\n".join(notation)))
-            if not same[notation]:
-                missing, added = changed_numbers(listed.source, text)
-                changed = len(missing) + len(added)
-                severities[place] = min(changed / (expected.total() + len(added)), 1.0) if changed else 0.0
+            missing, added = source.changed(text)
+            if missing or added:
+                changed = missing.total() + added.total()
+                severities[place] = min(changed / (source.expected.total() + added.total()), 1.0)
         return severities
 
 
@@ -92,23 +90,79 @@ def changed_numbers(source: str, output: str, references: Sequence[str] = ()) ->
     A number that a reference lacks or adds may be lacked or added by the output as often. A number in a name such as
     COVID-19 may be left out or added, and a small one alone may have become a word, or come from one.
     """
-    missing, added = _differences(source, output)
-    left_out, put_in = Counter[str](), Counter[str]()  # by the most generous reference
-    for reference in references:
-        lacked, extra = _differences(source, reference)
-        left_out |= lacked | _parts(lacked)
-        put_in |= extra | _parts(extra)
-    missing, added = missing - left_out, added - put_in
-    if not missing and not added:
-        return [], []
-    missing, added = missing - _spelled(output), added - _spelled(source)
-    if missing and added:
-        missing, added = _without_pairs(missing, added, _same_year)
-        if _AFTERNOON.search(source) or _AFTERNOON.search(output):
-            missing, added = _without_pairs(missing, added, _same_hour)
-    if (not missing or not added) and (references or not _contradicts(source, output, missing)):
-        missing, added = _beyond_words(missing), _beyond_words(added)
+    missing, added = _Source(source).changed(output, references)
     return sorted(missing.elements()), sorted(added.elements())
+
+
+class _Source:
+    """The numbers of a source, to compare with those of many candidates, most of which have the same ones."""
+
+    def __init__(self, source: str) -> None:
+        self.expected = Counter(numbers(source))
+        self._source = source
+        self._in_names = Counter(map(_ascii, _IN_NAME.findall(source)))
+        self._present: dict[tuple[str, ...], Counter[str]] = {}
+        self._differences: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[Counter[str], Counter[str]]] = {}
+
+    @cached_property
+    def _spelled(self) -> Counter[str]:
+        return _spelled(self._source)
+
+    def changed(self, output: str, references: Sequence[str] = ()) -> tuple[Counter[str], Counter[str]]:
+        missing, added = self.differences(output)
+        if not missing and not added:
+            return missing, added
+        left_out, put_in = Counter[str](), Counter[str]()  # by the most generous reference
+        for reference in references:
+            lacked, extra = self.differences(reference)
+            left_out |= lacked | _parts(lacked)
+            put_in |= extra | _parts(extra)
+        missing, added = missing - left_out, added - put_in
+        if _has_small(missing):
+            missing = missing - _spelled(output)
+        if _has_small(added):
+            added = added - self._spelled
+        if missing and added:
+            missing, added = _without_pairs(missing, added, _same_year)
+        if any(_same_hour(number, other) for number in missing for other in added) and (
+            _AFTERNOON.search(self._source) or _AFTERNOON.search(output)
+        ):
+            missing, added = _without_pairs(missing, added, _same_hour)
+        if (not missing or not added) and (references or not self._contradicts(output, missing)):
+            missing, added = _beyond_words(missing), _beyond_words(added)
+        return missing, added
+
+    def differences(self, output: str) -> tuple[Counter[str], Counter[str]]:
+        """Numbers that the output lacks, and those that it adds, in whatever notation."""
+        notation = tuple(_NOTATION.findall(output))
+        if notation not in self._present:
+            self._present[notation] = Counter(numbers("\n".join(notation)))
+        present = self._present[notation]
+        if present == self.expected:
+            return Counter(), Counter()
+        key = (notation, tuple(_IN_NAME.findall(output)) if any(map(output.__contains__, _HYPHENS)) else ())
+        if key not in self._differences:
+            self._differences[key] = self._compare(present, key[1])
+        return self._differences[key]
+
+    def _compare(self, present: Counter[str], names: tuple[str, ...]) -> tuple[Counter[str], Counter[str]]:
+        missing = self.expected - present - self._in_names
+        added = present - self.expected - Counter(map(_ascii, names))
+        if missing and added:
+            missing, added = _without_pairs(missing, added, _same_value)
+        if missing and added:
+            # 5:30 and 5.30, or dates in another order: the same digits, with other signs between them.
+            missing, added = _parts(missing), _parts(added)
+            missing, added = missing - added, added - missing
+        return missing, added
+
+    def _contradicts(self, output: str, missing: Counter[str]) -> bool:
+        """Whether a number that is missing has become the word of another one: `3 dogs`, `fünf Hunde`."""
+        if not _has_small(missing):
+            return False
+        words = {_CARDINALS.get(part) for word in output.split() for part in _parts_of(word)} - {None}
+        known = self.expected.keys() | self._spelled.keys()
+        return any(str(value) not in known for value in words)
 
 
 def numbers(text: str) -> list[str]:
@@ -128,24 +182,11 @@ def numbers(text: str) -> list[str]:
     return values
 
 
-def _differences(source: str, output: str) -> tuple[Counter[str], Counter[str]]:
-    """Numbers that the output lacks, and those that it adds, in whatever notation."""
-    expected, present = Counter(numbers(source)), Counter(numbers(output))
-    missing = expected - present - Counter(map(_ascii, _IN_NAME.findall(source)))
-    added = present - expected - Counter(map(_ascii, _IN_NAME.findall(output)))
-    if missing and added:
-        missing, added = _without_pairs(missing, added, _same_value)
-    if missing and added:
-        # 5:30 and 5.30, or dates in another order: the same digits, with other signs between them.
-        missing, added = _parts(missing), _parts(added)
-        missing, added = missing - added, added - missing
-    return missing, added
-
-
 def _without_pairs(
     missing: Counter[str], added: Counter[str], same: Callable[[str, str], bool]
 ) -> tuple[Counter[str], Counter[str]]:
     """Without the numbers that are the same in another form."""
+    missing, added = missing.copy(), added.copy()
     for number in list(missing.elements()):
         if (other := next((other for other in added if same(number, other)), None)) is not None:
             missing -= Counter([number])
@@ -155,6 +196,8 @@ def _without_pairs(
 
 def _same_value(number: str, other: str) -> bool:
     """3.5 and 3.50, or 900 thousand and 900,000."""
+    if number.replace(".", "").strip("0") != other.replace(".", "").strip("0"):
+        return False
     small, large = sorted((Decimal(number), Decimal(other)))
     return any(small.scaleb(scale) == large for scale in SCALES)
 
@@ -178,29 +221,39 @@ def _parts(fractions: Counter[str]) -> Counter[str]:
     return Counter(part.lstrip("0") or "0" for number in fractions.elements() for part in number.split("."))
 
 
+def _has_small(changed: Counter[str]) -> bool:
+    return any(map(_is_small, changed))
+
+
+def _is_small(number: str) -> bool:
+    """Whether it is often written out."""
+    return number.isdigit() and int(number) <= WRITTEN_OUT
+
+
 def _beyond_words(changed: Counter[str]) -> Counter[str]:
-    return Counter(number for number in changed.elements() if not (number.isdigit() and int(number) <= WRITTEN_OUT))
+    return Counter(number for number in changed.elements() if not _is_small(number))
 
 
 def _spelled(text: str) -> Counter[str]:
     """Small numbers that the text has as words."""
-    found: Counter[str] = Counter()
-    for word in _WORDS.findall(text.casefold()):
-        value = _VALUES.get(word)
-        if value is None and (compound := _STEMS.match(word)):  # zweijährig
+    return Counter(value for word in text.split() for value in _spelled_in(word))
+
+
+@lru_cache(maxsize=50_000)
+def _spelled_in(word: str) -> tuple[str, ...]:
+    """Small numbers in one word between spaces, also the first part of a compound: zweijährig."""
+    values = []
+    for part in _parts_of(word):
+        value = _VALUES.get(part)
+        if value is None and (compound := _STEMS.match(part)):
             value = _VALUES[compound[1]]
-        if value is not None:
-            found[str(value)] += 1
-    return found
+        values += [] if value is None else [str(value)]
+    return tuple(values)
 
 
-def _contradicts(source: str, output: str, missing: Counter[str]) -> bool:
-    """Whether a number that is missing has become the word of another one: `3 dogs`, `fünf Hunde`."""
-    if not any(number.isdigit() and int(number) <= WRITTEN_OUT for number in missing):
-        return False
-    known = set(numbers(source)) | _spelled(source).keys()
-    words = {_CARDINALS.get(word) for word in _WORDS.findall(output.casefold())} - {None}
-    return any(str(value) not in known for value in words)
+@lru_cache(maxsize=50_000)
+def _parts_of(word: str) -> list[str]:
+    return _WORDS.findall(word.casefold())
 
 
 def _ascii(digits: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
+from itertools import pairwise
 
 from mbr.guards.base import Guard, ListTexts
 
@@ -27,37 +29,47 @@ class Repetition(Guard):
         severities = listed.kept
         allowed: float | None = None
         for place, words in enumerate(listed.words):
-            again = len(words) - len(set(words))
-            # A loop repeats two words at least; text without spaces is one long word.
-            if again < SINGLE - 1 and (len(listed.texts[place]) < LONG_WORD * (len(words) or 1)):
+            # A loop repeats three words at least, or is inside a long one.
+            if len(words) - len(set(words)) < SINGLE - 1 and len(max(words, key=len, default="")) < LONG_WORD:
                 continue
-            share = looped(listed.texts[place], words)
-            if share:
-                allowed = looped(listed.source, listed.source_words) if allowed is None else allowed
-                severities[place] = max(share - allowed, 0.0) if allowed < share / 2 else 0.0
+            if share := looped(words):
+                allowed = looped(listed.source_words) if allowed is None else allowed
+                severities[place] = share if allowed < share / 2 else 0.0
         return severities
 
 
-def looped(text: str, words: list[str]) -> float:
+def looped(words: list[str]) -> float:
     """The share of a text that is in loops."""
-    share = 0.0
-    if len(text) >= LONG_WORD * (len(words) or 1):
-        characters = sum(len(match[0]) for match in _CHARACTERS.finditer(text))
-        share = characters / len(text)
-    folded = [word.strip(".,;:!?").casefold() for word in words]
-    if len(folded) - len(set(folded)) < SEVERAL - 1:
+    letters = sum(_letters_in_loops(word) for word in words if len(word) >= LONG_WORD)
+    share = letters / sum(map(len, words)) if letters else 0.0
+    again = len(words) - 1 - len(set(pairwise(words)))
+    if again < SINGLE - 2:
         return share
-    return max(share, _in_a_row(folded) / len(folded), _spread(folded) / len(folded))
+    folded = [word.strip(".,;:!?").casefold() for word in words]
+    spread = _spread(folded) if again >= (SPREAD - 1) * (TIMES - 1) else 0
+    return max(share, _in_a_row(folded) / len(folded), spread / len(folded))
+
+
+@lru_cache(maxsize=10_000)
+def _letters_in_loops(word: str) -> int:
+    return sum(len(match[0]) for match in _CHARACTERS.finditer(word))
 
 
 def _in_a_row(words: list[str]) -> int:
     """The words of the longest loop: n words that come again at once."""
     longest = 0
-    for size in range(1, min(LONGEST, len(words) // 2) + 1):
+    last: dict[tuple[str, str], int] = {}
+    sizes = set()  # of loops that there may be: how far the same two words are apart
+    for place, pair in enumerate(pairwise(words)):
+        if 0 < (size := place - last.get(pair, place)) <= LONGEST:
+            sizes.add(size)
+        last[pair] = place
+    for size in sizes:
         run = 0
+        needed = size * ((SINGLE if size == 1 else SEVERAL) - 1)
         for place in range(size, len(words)):
             run = run + 1 if words[place] == words[place - size] else 0
-            if run >= size * ((SINGLE if size == 1 else SEVERAL) - 1) and any(words[place - size + 1 : place + 1]):
+            if run >= needed and any(words[place - size + 1 : place + 1]):
                 longest = max(longest, run + size)
     return longest
 

@@ -167,6 +167,8 @@ CASES: list[tuple[str, str, str, bool]] = [
     ("repetition", "no no no no no", "nein nein nein nein nein", True),
     ("repetition", EN, "这是一个句子这是一个句子这是一个句子这是一个句子这是一个句子这是一个句子。", False),
     ("repetition", EN, "Это очень очень очень очень очень длинное предложение.", False),
+    ("repetition", EN, "Das ist ein Telegrammmmmmmmmmmmmmmmmmmmmmmmm und kein Brief.", False),
+    ("repetition", EN, "Der Donaudampfschifffahrtsgesellschaftskapitän grüßt.", True),
     ("repetition", "Table 1 ..........", "Tabelle 1 ..........", True),
     # copies
     ("not-copied", "We saw two birds.", "Wir sahen zwei Vögel.", True),
