@@ -57,7 +57,7 @@ class Running:
 # What a flag says of a number of lists.
 FLAGS = {
     "tie": "in {lists} the second candidate is exactly as good",
-    "single": "{lists} had one distinct candidate",
+    "single": "{lists} had one candidate to choose from",
     "truncated": "in {lists} a text is longer than the model takes",
     "unseen": "in {lists} the budget did not suffice to compare all candidates",
     "fallback": "for {lists} the first candidate stands in",
