@@ -9,8 +9,8 @@ of all systems are a list; the best is the one with the best human score (MQM), 
 over them. An accusation of the worst output is what a guard is for, so its rate stands beside. Time is CPU time of one
 core on 100-best lists of the bundled translator, mean per list, the fastest of several runs. Three kinds of lists:
 Tatoeba sentences, for which the translator is made (the 1 ms is for these); sources of WMT23, where it loops and
-invents numbers in some lists, and faults take time; and the first with placeholders, tags, numbers and an address added to all,
-which no guard can pass over.
+invents numbers in some lists, and faults take time; and the first with placeholders, tags, numbers and an address added
+to all, which no guard can pass over.
 """
 
 from __future__ import annotations

@@ -56,15 +56,12 @@ def decode(
     Args:
         utility: a name, a ready utility, or a whole `Recipe`; without one, the default for the lists, as in mbr-decode:
             lists made by the bundled translator get the recipe that ships with it.
-        strategy: a name or a ready strategy.
-        budget: passes per list at most.
+        strategy, budget: a name or a ready strategy; passes per list at most.
         tolerance: the expected regret to accept, as a share (docs/strategies.md).
         budget_total: passes for all lists together, which are then all read first.
-        add: terms with their weights: `{"logprob": 6, "chrf": 0.1}`; 0 takes one out.
-        add_model: models of terms that need one.
+        add, add_model: terms with their weights, `{"logprob": 6, "chrf": 0.1}`, 0 takes one out; models of those.
         prefilter: a first stage such as "chrf:30", or a ready one.
-        require: guards, rules that a candidate must keep: `["placeholders", "language:to=de"]` (docs/guards.md).
-        glossary: a file of terms, for the guard or term `glossary`; required where neither is there.
+        require, glossary: rules that a candidate must keep, as `["placeholders", "language:to=de"]` (docs/guards.md).
         weights, self_rule: what candidates count as pseudo-references.
         on_error: a segment that cannot be decided: stop, skip, or fallback to its first candidate; one that has none
             becomes a decision without text, whose `error` says why.
@@ -88,16 +85,19 @@ def decode(
         seed=seed,
         budget_total=budget_total,
     )
-    if glossary is not None:
-        changes = changes.with_glossary(str(glossary))
+    changes = changes if glossary is None else changes.with_glossary(str(glossary))
     base = utility if isinstance(utility, Recipe) else None
     recipe, records, origin = plan_for(changes, _as_records(_checked(lists)), base, shipped=ready is None)
     for caution in cautions(recipe, origin) if ready is None else ():
         warnings.warn(caution, stacklevel=2)
+    parts: Any = {"utility": ready, "on_error": on_error, "keep_matrix": keep_matrix, **_ready(strategy, prefilter)}
+    return _decisions(open_decoder(recipe, runtime=runtime, **parts), records)
+
+
+def _ready(strategy: object, prefilter: object) -> dict[str, Any]:
+    """The parts that are made already."""
     parts = {"strategy": (strategy, Strategy), "prefilter": (prefilter, Prefilter)}
-    ready_parts: Any = {name: part for name, (part, kind) in parts.items() if isinstance(part, kind)}
-    rules: Any = {"on_error": on_error, "keep_matrix": keep_matrix}
-    return _decisions(open_decoder(recipe, runtime=runtime, utility=ready, **ready_parts, **rules), records)
+    return {name: part for name, (part, kind) in parts.items() if isinstance(part, kind)}
 
 
 def _required(require: Sequence[str | GuardSpec] | None) -> tuple[GuardSpec, ...] | None:

@@ -113,7 +113,7 @@ def _by_script(listed: ListTexts, to: str | None) -> list[float]:
         )
         tops.pop("", None)
         top = tops.most_common(1)[0][0] if tops else ""
-        wanted = _MIXED.get(top, (top,))
+        wanted: tuple[str, ...] = _MIXED.get(top, (top,))
     else:
         wanted = _SCRIPTS_OF.get(to, ("Latin",))
     for place, count in enumerate(counts if wanted != ("",) else ()):

@@ -118,16 +118,16 @@ class _Source:
             left_out |= lacked | _parts(lacked)
             put_in |= extra | _parts(extra)
         missing, added = missing - left_out, added - put_in
-        if _has_small(missing):
-            missing = missing - _spelled(output)
-        if _has_small(added):
-            added = added - self._spelled
         if missing and added:
             missing, added = _without_pairs(missing, added, _same_year)
         if any(_same_hour(number, other) for number in missing for other in added) and (
             _AFTERNOON.search(self._source) or _AFTERNOON.search(output)
         ):
             missing, added = _without_pairs(missing, added, _same_hour)
+        if _has_small(missing):
+            missing = missing - _spelled(output)
+        if _has_small(added):
+            added = added - self._spelled
         if (not missing or not added) and (references or not self._contradicts(output, missing)):
             missing, added = _beyond_words(missing), _beyond_words(added)
         return missing, added

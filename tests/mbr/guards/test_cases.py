@@ -116,6 +116,7 @@ CASES: list[tuple[str, str, str, bool]] = [
     ("numbers", "in 2020/21", "2020/2021", True),
     ("numbers", "at 5 pm", "um 17 Uhr", True),
     ("numbers", "at 5 pm", "um 18 Uhr", False),
+    ("numbers", "A crash around 1.30pm", "Ein Unfall gegen 13.30 Uhr", True),
     ("numbers", "at 5:30 pm", "um 17.30 Uhr", True),
     ("numbers", "2.5 million", "2,5 Mio.", True),
     ("numbers", "900 thousand", "900.000", True),
