@@ -10,6 +10,7 @@ built once. The docstring of each says what it proves. What they share is in `be
 | parity_pear_mt | Are PEAR's scores and matrices those of its authors? | pear-mt 1.1.1 | a minute | yes |
 | compat_pear_mt | Do scripts for pear-mt run, and are choices its own where texts repeat? | pear-mt 1.1.1 | minutes | |
 | evaluate_wmt23 | Are corpus scores those of sacrebleu? | sacrebleu | minutes | yes |
+| guards | How often do guards accuse the best translation, and what do they cost? | human scores | minutes | |
 | **Is it fast?** | | | | |
 | speed_pear | What does the engine save at equal pairs? | pear-mt 1.1.1 | an hour or two | yes |
 | speed_strategies | How much faster are fewer comparisons? | pear-mt 1.1.1 | half an hour | yes |

@@ -22,10 +22,11 @@ from candidates.common.version import __version__
 if TYPE_CHECKING:
     from mbr.api import decode, rerank, utility_matrix
     from mbr.decide import Decision
+    from mbr.guards import Guard
     from mbr.matrix import UtilityMatrix, read_matrices
     from mbr.opening import Models, open_decoder
     from mbr.pipeline import Decoder
-    from mbr.recipe import Recipe, TermSpec, read_recipe
+    from mbr.recipe import GuardSpec, Recipe, TermSpec, read_recipe
     from mbr.signature import Signature
     from mbr.terms import Term
     from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, get_utility
@@ -44,6 +45,8 @@ _HOMES = {
     "QualityUtility": "mbr.utilities",
     "Models": "mbr.opening",
     "open_decoder": "mbr.opening",
+    "Guard": "mbr.guards",
+    "GuardSpec": "mbr.recipe",
     "Recipe": "mbr.recipe",
     "TermSpec": "mbr.recipe",
     "read_recipe": "mbr.recipe",
@@ -54,6 +57,8 @@ _HOMES = {
 __all__ = [
     "Decision",
     "Decoder",
+    "Guard",
+    "GuardSpec",
     "MatrixUtility",
     "Models",
     "PairUtility",

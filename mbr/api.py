@@ -22,7 +22,7 @@ from mbr.matrix import UtilityMatrix
 from mbr.opening import open_decoder
 from mbr.pipeline import Decoder, OnError
 from mbr.prefilter import Prefilter
-from mbr.recipe import RUNTIME_OPTIONS, Changes, PrefilterSpec, Recipe, plan_for
+from mbr.recipe import RUNTIME_OPTIONS, Changes, GuardSpec, PrefilterSpec, Recipe, parse_guards, plan_for
 from mbr.recipe.plan import cautions
 from mbr.strategies import Strategy
 from mbr.utilities import Utility
@@ -42,6 +42,8 @@ def decode(
     add: Mapping[str, float] | None = None,
     add_model: Mapping[str, str] | None = None,
     prefilter: str | Prefilter | None = None,
+    require: Sequence[str | GuardSpec] | None = None,
+    glossary: str | None = None,
     weights: Weights | None = None,
     self_rule: SelfRule | None = None,
     seed: int | None = None,
@@ -54,13 +56,12 @@ def decode(
     Args:
         utility: a name, a ready utility, or a whole `Recipe`; without one, the default for the lists, as in mbr-decode:
             lists made by the bundled translator get the recipe that ships with it.
-        strategy: a name or a ready strategy.
-        budget: passes per list at most.
+        strategy, budget: a name or a ready strategy; passes per list at most.
         tolerance: the expected regret to accept, as a share (docs/strategies.md).
         budget_total: passes for all lists together, which are then all read first.
-        add: terms with their weights: `{"logprob": 6, "chrf": 0.1}`; 0 takes one out.
-        add_model: models of terms that need one.
+        add, add_model: terms with their weights, `{"logprob": 6, "chrf": 0.1}`, 0 takes one out; models of those.
         prefilter: a first stage such as "chrf:30", or a ready one.
+        require, glossary: rules that a candidate must keep, as `["placeholders", "language:to=de"]` (docs/guards.md).
         weights, self_rule: what candidates count as pseudo-references.
         on_error: a segment that cannot be decided: stop, skip, or fallback to its first candidate; one that has none
             becomes a decision without text, whose `error` says why.
@@ -80,17 +81,29 @@ def decode(
         weights=weights,
         self_rule=self_rule,
         prefilter=PrefilterSpec.parse(prefilter) if isinstance(prefilter, str) else None,
+        guards=_required(require),
         seed=seed,
         budget_total=budget_total,
     )
+    changes = changes if glossary is None else changes.with_glossary(str(glossary))
     base = utility if isinstance(utility, Recipe) else None
     recipe, records, origin = plan_for(changes, _as_records(_checked(lists)), base, shipped=ready is None)
     for caution in cautions(recipe, origin) if ready is None else ():
         warnings.warn(caution, stacklevel=2)
+    parts: Any = {"utility": ready, "on_error": on_error, "keep_matrix": keep_matrix, **_ready(strategy, prefilter)}
+    return _decisions(open_decoder(recipe, runtime=runtime, **parts), records)
+
+
+def _ready(strategy: object, prefilter: object) -> dict[str, Any]:
+    """The parts that are made already."""
     parts = {"strategy": (strategy, Strategy), "prefilter": (prefilter, Prefilter)}
-    ready_parts: Any = {name: part for name, (part, kind) in parts.items() if isinstance(part, kind)}
-    rules: Any = {"on_error": on_error, "keep_matrix": keep_matrix}
-    return _decisions(open_decoder(recipe, runtime=runtime, utility=ready, **ready_parts, **rules), records)
+    return {name: part for name, (part, kind) in parts.items() if isinstance(part, kind)}
+
+
+def _required(require: Sequence[str | GuardSpec] | None) -> tuple[GuardSpec, ...] | None:
+    if isinstance(require, str):
+        raise UsageError(f"require is {require!r:.60}; expected a list of guards such as ['placeholders', 'numbers']")
+    return None if require is None else parse_guards(require)
 
 
 def _check_ready(

@@ -53,7 +53,8 @@ class Decision:
     Flags: `tie` (the second is exactly as good), `single` (one distinct candidate, nothing scored: NaN), `truncated`
     (texts longer than the model can take), `unseen` (a budget too small to compare all; candidates left out are not in
     the ranking, their expected utility is NaN), `fallback` (no decision could be made; the first candidate stands in).
-    Candidates that a prefilter dropped are not in the ranking either.
+    `guard:NAME` (no candidate keeps all rules, and the chosen one breaks this). Candidates that guards or a prefilter
+    dropped are not in the ranking either; `dropped` counts those of guards, `dropped_by` those that break each rule.
     """
 
     id: str | int
@@ -67,6 +68,8 @@ class Decision:
     flags: tuple[str, ...] = ()
     matrix: UtilityMatrix | None = None
     error: str | None = None
+    dropped: int = 0
+    dropped_by: Mapping[str, int] = field(default_factory=dict)
     source: str = ""  # of a segment that has no candidate list; else the list holds it
 
     @property
@@ -117,6 +120,8 @@ class Decision:
             "tau": rounded(self.certainty.tau),
             "flags": list(self.flags),
         }
+        if self.dropped:
+            record |= {"dropped": self.dropped, "dropped_by": dict(self.dropped_by)}
         if self.error:
             record["error"] = self.error
         if top > 1:

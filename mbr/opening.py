@@ -22,6 +22,7 @@ from candidates.common.errors import MbrError, ModelError
 from candidates.lists import CandidateList
 from mbr.cache.scores import Memory
 from mbr.decide import Decision
+from mbr.guards import Guards, get_guard
 from mbr.pipeline import Decoder, OnError, WeightedTerm
 from mbr.prefilter import Prefilter, Scores, by_term
 from mbr.recipe.value import Options, Recipe
@@ -136,6 +137,7 @@ def open_decoder(
             strategy=strategy or recipe.make_strategy(),
             terms=terms,
             prefilter=prefilter or _prefilter(recipe, source, memory_of),
+            guards=Guards({guard.name: get_guard(guard.name, **guard.options) for guard in recipe.guards}),
             on_error=on_error,
             keep_matrix=keep_matrix,
             memory=memory_of(ready),

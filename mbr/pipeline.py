@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import numpy as np
@@ -27,7 +27,9 @@ from candidates.common.version import __version__
 from candidates.formats import BadRecord, Record
 from candidates.lists import CandidateList
 from mbr.cache.scores import Memory
+from mbr.compared import Compared
 from mbr.decide import Certainty, Decision, rank
+from mbr.guards import Guards
 from mbr.matrix import UtilityMatrix
 from mbr.pool import OpenConversation, Pool, until_all_end
 from mbr.prefilter import Prefilter
@@ -57,37 +59,13 @@ class WeightedTerm:
 
 
 class ListConversation(OpenConversation):
-    """The conversation of one list, and what `Decoder.finish` needs to know of it.
+    """The conversation of one list, and what `Decoder.finish` needs to know of it: the values of the terms by name."""
 
-    `listed` is the list as it came; of it the candidates at the places `kept` are compared, with the values of the
-    terms [kept] by name.
-    """
-
-    def __init__(
-        self,
-        listed: CandidateList,
-        kept: Sequence[int],
-        terms: Mapping[str, Floats],
-        strategy: Strategy,
-        segment: Segment,
-    ) -> None:
-        super().__init__(listed if len(kept) == len(listed) else listed.take(kept), strategy.converse(segment))
-        self.listed = listed
+    def __init__(self, compared: Compared, terms: Mapping[str, Floats], strategy: Strategy, segment: Segment) -> None:
+        super().__init__(compared.item, strategy.converse(segment))
+        self.compared = compared
         self.terms = terms
         self.added = segment.terms
-        self._kept = list(kept)
-
-    def places(self, ranking: Sequence[int]) -> tuple[int, ...]:
-        """Places in the whole list."""
-        return tuple(self._kept[place] for place in ranking)
-
-    def spread(self, values: Floats) -> Floats:
-        """Values [kept] over the whole list; NaN for candidates that were not kept."""
-        if len(self._kept) == len(self.listed):
-            return values
-        whole = np.full(len(self.listed), np.nan)
-        whole[self._kept] = values
-        return whole
 
 
 @dataclass(frozen=True)
@@ -100,6 +78,8 @@ class Decoder(Closing):
     terms: tuple[WeightedTerm, ...] = ()
     # A cheap first stage that keeps the best of each list.
     prefilter: Prefilter | None = None
+    # Rules that candidates must keep; those that break one leave before anything is computed.
+    guards: Guards = field(default_factory=Guards)
     on_error: OnError = "stop"
     keep_matrix: bool = False
     # Holds scores of earlier runs and takes in those of this one (`mbr.cache`).
@@ -141,7 +121,10 @@ class Decoder(Closing):
         }
         first_stage = self.prefilter.settings if self.prefilter else {}
         utility = {**self.recipe.options, **self.utility.settings()}
-        fields = self.recipe.fields(utility, self.strategy, terms, first_stage, "all" if nbest is None else nbest)
+        loaded = self.guards.guards
+        guards = {spec.name: {**spec.options, **loaded[spec.name].settings()} for spec in self.recipe.guards}
+        listed = "all" if nbest is None else nbest
+        fields = self.recipe.fields(utility, self.strategy, terms, first_stage, guards, listed)
         if self.prefilter is not None:
             fields["prefilter"] = self.prefilter.name
         return Signature({**fields, "version": __version__})
@@ -185,39 +168,40 @@ class Decoder(Closing):
     def start(self, records: Sequence[Record]) -> list[Decision | ListConversation]:
         """Of each record a conversation to score for, or the decision where nothing needs scoring.
 
-        The first stage and the terms are computed here, for all records together.
+        Candidates that break a rule leave first; then the first stage and the terms are computed, for all records
+        together.
         """
         results: dict[int, Decision | ListConversation] = {}
-        lists: dict[int, CandidateList] = {}
+        lists: dict[int, Compared] = {}
         for place, record in enumerate(records):
             if isinstance(record, BadRecord):
                 results[place] = self.failed(record, record.error)
             elif (reason := self.check(record)) is not None:
                 results[place] = self.failed(record, InputError(f"segment {record.id!r}: {reason}"))
-            elif len(record) == 1:
-                results[place] = self._single(record)
-            elif (needed := self._matrix_bytes(record)) > (there := memory_bytes()):
-                results[place] = self.failed(record, _too_large(record, needed, there))
+            elif len((compared := Compared.guarded(record, self.guards)).item) == 1:
+                results[place] = self._single(compared)
+            elif (needed := self._matrix_bytes(compared.item)) > (there := memory_bytes()):
+                results[place] = self.failed(compared, _too_large(compared.item, needed, there))
             else:
-                lists[place] = record
-        kept, hints = self._keep_best(lists, results)
-        compared = {place: lists[place].take(kept[place]) if place in hints else lists[place] for place in kept}
-        terms = self._term_values(compared, lists, results)
+                lists[place] = compared
+        hints = self._keep_best(lists, results)
+        terms = self._term_values(lists, results)
         total = self.recipe.budget_total
         fair_share = None if total is None else total // max(len(terms), 1)
         for place, values in terms.items():
             try:
-                segment = self._segment(compared[place], values, hints.get(place), fair_share)
-                results[place] = ListConversation(lists[place], kept[place], values, self.strategy, segment)
+                segment = self._segment(lists[place].item, values, hints.get(place), fair_share)
+                results[place] = ListConversation(lists[place], values, self.strategy, segment)
             except InputError as exc:
                 results[place] = self.failed(lists[place], exc)
         return [results[place] for place in range(len(records))]
 
     def finish(self, conversation: ListConversation) -> Decision:
         """The decision of a conversation that has ended."""
+        compared = conversation.compared
         if conversation.error is not None:
-            return self.failed(conversation.listed, conversation.error)
-        item, outcome = conversation.candidates, cast(Outcome, conversation.outcome)
+            return self.failed(compared, conversation.error)
+        item, outcome = compared.item, cast(Outcome, conversation.outcome)
         if outcome.expected is None or outcome.ranking is None:
             expected = self.recipe.references.expected(outcome.values, item)
             scores = expected if conversation.added is None else expected + conversation.added
@@ -226,7 +210,7 @@ class Decoder(Closing):
             scores, ranking = outcome.expected, outcome.ranking
             expected = scores if conversation.added is None else scores - conversation.added
         if not np.isfinite(scores[list(ranking)]).all():
-            return self.failed(conversation.listed, ModelError(f"segment {item.id!r}: a score is not a finite number"))
+            return self.failed(compared, ModelError(f"segment {item.id!r}: a score is not a finite number"))
         flags = {
             "tie": len(ranking) > 1 and scores[ranking[0]] == scores[ranking[1]],
             "truncated": self.utility.truncates(item.source, item.texts),
@@ -234,30 +218,35 @@ class Decoder(Closing):
         }
         return Decision(
             id=item.id,
-            candidates=conversation.listed,
-            ranking=conversation.places(ranking),
-            expected=conversation.spread(expected),
-            scores=conversation.spread(self.recipe.weight * scores),
-            terms={name: conversation.spread(values) for name, values in conversation.terms.items()},
+            candidates=compared.listed,
+            ranking=compared.places(ranking),
+            expected=compared.spread(expected),
+            scores=compared.spread(self.recipe.weight * scores),
+            terms={name: compared.spread(values) for name, values in conversation.terms.items()},
             passes=conversation.passes,
             certainty=outcome.certainty,
-            flags=tuple(flag for flag, raised in flags.items() if raised),
+            flags=(*(flag for flag, raised in flags.items() if raised), *compared.flags(ranking[0])),
             matrix=self._matrix(item.id, item.texts, outcome, conversation.passes),
+            dropped=compared.verdict.dropped,
+            dropped_by=compared.verdict.dropped_by,
         )
 
-    def failed(self, record: Record, error: MbrError) -> Decision:
+    def failed(self, failed: Record | Compared, error: MbrError) -> Decision:
         """What stands for a decision that could not be made; raises where errors stop the run."""
         if self.on_error == "stop":
             raise error
-        stand_in = self.on_error == "fallback" and isinstance(record, CandidateList)
+        compared = Compared.all(failed) if isinstance(failed, CandidateList) else failed
+        record, first = (compared.listed, compared.kept[0]) if isinstance(compared, Compared) else (compared, None)
+        fallback = self.on_error == "fallback"
+        broken = compared.flags(0) if fallback and isinstance(compared, Compared) else ()
         return Decision(
             id=record.id,
             candidates=record if isinstance(record, CandidateList) else None,
-            ranking=(0,) if stand_in else (),
+            ranking=() if first is None or not fallback else (first,),
             expected=np.zeros(0),
             scores=np.zeros(0),
             certainty=Certainty(None, None),
-            flags=("fallback",) if self.on_error == "fallback" else (),
+            flags=("fallback", *broken) if fallback else (),
             error=str(error),
             matrix=self._matrix(record.id, (), _nothing_scored(0)),
             source=record.source,
@@ -279,38 +268,35 @@ class Decoder(Closing):
         return BYTES_PER_PAIR * self.kept(item) ** 2 if self.strategy.asks == "pairs" else 0
 
     def _keep_best(
-        self, lists: Mapping[int, CandidateList], results: dict[int, Decision | ListConversation]
-    ) -> tuple[dict[int, Sequence[int]], dict[int, Floats]]:
-        """The places kept of each list, and the first stage's scores of them; lists it cannot score have failed."""
-        if self.prefilter is None or not lists:
-            return {place: range(len(item)) for place, item in lists.items()}, {}
-        kept: dict[int, Sequence[int]] = {}
+        self, lists: dict[int, Compared], results: dict[int, Decision | ListConversation]
+    ) -> dict[int, Floats]:
+        """Keep what the first stage keeps of each list, and return its scores; lists it cannot score have failed."""
         hints: dict[int, Floats] = {}
-        scored = self.prefilter.score(list(lists.values()))
-        for (place, item), scores in zip(lists.items(), scored, strict=True):
-            if isinstance(scores, MbrError):
-                results[place] = self.failed(item, scores)
-            elif scores.shape != (len(item),) or not np.isfinite(scores).all():
+        if self.prefilter is None or not lists:
+            return hints
+        scored = self.prefilter.score([compared.item for compared in lists.values()])
+        for (place, compared), scores in zip(list(lists.items()), scored, strict=True):
+            item, error = compared.item, scores
+            if not isinstance(scores, MbrError):
+                if scores.shape == (len(item),) and np.isfinite(scores).all():
+                    best = self.prefilter.best(scores)
+                    lists[place], hints[place] = compared.only(best), scores[best]
+                    continue
                 reason = f"prefilter {self.prefilter.name} gave no finite score for every candidate"
-                results[place] = self.failed(item, ModelError(f"segment {item.id!r}: {reason}"))
-            else:
-                kept[place] = self.prefilter.best(scores)
-                hints[place] = scores[kept[place]]
-        return kept, hints
+                error = ModelError(f"segment {item.id!r}: {reason}")
+            results[place] = self.failed(lists.pop(place), cast(MbrError, error))
+        return hints
 
     def _term_values(
-        self,
-        compared: Mapping[int, CandidateList],
-        lists: Mapping[int, CandidateList],
-        results: dict[int, Decision | ListConversation],
+        self, lists: Mapping[int, Compared], results: dict[int, Decision | ListConversation]
     ) -> dict[int, dict[str, Floats]]:
         """The values of every term by name, for each list that has them all; the others have failed."""
-        values: dict[int, dict[str, Floats]] = {place: {} for place in compared}
+        values: dict[int, dict[str, Floats]] = {place: {} for place in lists}
         for spec, weighted in zip(self.recipe.terms, self.terms, strict=True):
             remaining = list(values)
-            computed = weighted.term.values([compared[place] for place in remaining], self.recipe.references)
+            computed = weighted.term.values([lists[place].item for place in remaining], self.recipe.references)
             for place, result in zip(remaining, computed, strict=True):
-                checked = _checked_term(spec.name, result, compared[place])
+                checked = _checked_term(spec.name, result, lists[place].item)
                 if isinstance(checked, MbrError):
                     del values[place]
                     results[place] = self.failed(lists[place], checked)
@@ -348,11 +334,20 @@ class Decoder(Closing):
             return np.ones(len(item), np.bool_)
         return self.recipe.references.copies(item) > 1
 
-    def _single(self, item: CandidateList) -> Decision:
-        """One distinct candidate is chosen without scoring; its numbers are NaN."""
-        matrix = self._matrix(item.id, item.texts, _nothing_scored(1))
-        unknown = np.full(1, np.nan)
-        return Decision(item.id, item, (0,), unknown, unknown, flags=("single",), matrix=matrix)
+    def _single(self, compared: Compared) -> Decision:
+        """One distinct candidate, or one that guards leave, is chosen without scoring; its numbers are NaN."""
+        listed, verdict = compared.listed, compared.verdict
+        return Decision(
+            id=listed.id,
+            candidates=listed,
+            ranking=compared.kept,
+            expected=np.full(len(listed), np.nan),
+            scores=np.full(len(listed), np.nan),
+            flags=("single", *compared.flags(0)),
+            matrix=self._matrix(listed.id, compared.item.texts, _nothing_scored(1)),
+            dropped=verdict.dropped,
+            dropped_by=verdict.dropped_by,
+        )
 
     def _matrix(self, id: str | int, texts: tuple[str, ...], outcome: Outcome, passes: int = 0) -> UtilityMatrix | None:
         if not self.keep_matrix:

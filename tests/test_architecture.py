@@ -41,13 +41,17 @@ LAYERS: dict[str, list[tuple[str, ...]]] = {
         ("cli", "commands"),
     ],
     "mbr": [
+<<<<<<< HEAD
         ("alignment", "drawing", "notebook", "signature", "weights"),
+=======
+        ("drawing", "glossary", "notebook", "signature", "weights"),
+>>>>>>> guards
         ("matrix",),
         ("decide", "metrics"),
         ("utilities",),
         ("terms", "guards"),
         ("strategies", "cache", "prefilter"),
-        ("pool", "recipe"),
+        ("pool", "recipe", "compared"),
         ("pipeline",),
         ("opening", "estimate"),
         ("api",),

@@ -162,6 +162,25 @@ def test_the_record_and_the_messages_of_the_terms_page_are_real(run: Run, tmp_pa
     assert re.sub(r"[\d.]+", "0", wrong.stderr.strip()) == re.sub(r"[\d.]+", "0", message.strip())
 
 
+def test_the_guards_page_shows_what_happens_and_has_every_guard(run: Run, tmp_path: Path) -> None:
+    from mbr.glossary import read_glossary
+    from mbr.guards import guard_names
+
+    text = page("docs/guards.md")
+    (lines,) = re.findall(r"<<'EOF'\n(.*?)EOF", text, re.DOTALL)
+    (tmp_path / "ui.jsonl").write_text(lines, encoding="utf-8")
+    words = ("mbr-decode", "--candidates", "ui.jsonl", "--utility", "chrf")
+    shown, glossary = blocks(text, "text")
+    guarded = run(*words, "--format", "tsv", "--require", "production")
+    assert guarded.stdout == shown
+    assert "; 3 candidates dropped by guards (placeholders 3);" in guarded.stderr
+    assert run(*words).stdout.splitlines()[0] == "Hallo, du hast die Dateien."
+    for name in guard_names():
+        assert f"| `{name}` |" in text
+    (tmp_path / "terms.tsv").write_text(glossary, encoding="utf-8")
+    assert len(read_glossary(tmp_path / "terms.tsv").entries) == 4
+
+
 def test_the_utilities_page_has_every_utility_judge_and_release() -> None:
     from mbr.evaluate.judges import judge_names
     from mbr.metrics.released import RELEASES

@@ -154,10 +154,11 @@ def install_example(folder: Path, name: str) -> None:
 
 def test_the_plug_ins_page_names_every_group_of_entry_points() -> None:
     from candidates.backends.base import BACKENDS
+    from mbr.guards import GUARDS
     from mbr.strategies import STRATEGIES
     from mbr.terms import TERMS
     from mbr.utilities import UTILITIES
 
-    for table in (UTILITIES, STRATEGIES, TERMS, BACKENDS):
+    for table in (UTILITIES, STRATEGIES, TERMS, GUARDS, BACKENDS):
         for name in ("docs/plug-ins.md", "CONTRIBUTING.md"):
             assert f"`{table.group}`" in page(name)

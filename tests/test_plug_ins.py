@@ -1,4 +1,4 @@
-"""A utility, a strategy, a term and a back-end of one's own, each one file, by name through the real commands."""
+"""A utility, strategy, term, guard and back-end of one's own, each one file, by name through the real commands."""
 
 from __future__ import annotations
 
@@ -96,6 +96,15 @@ def test_mbr_decode_chooses_by_plug_ins_and_their_options(
     run: Run, env: Environment, words: list[str], place: int
 ) -> None:
     assert chosen(run, env, *words)["text"] == TEXTS[place]
+
+
+@pytest.mark.usefixtures("lists")
+def test_a_guard_of_one_s_own_drops_candidates(run: Run, env: Environment) -> None:
+    decision = chosen(run, env, "--utility", "letters", "--require", "questions")
+    assert (decision["text"], decision["dropped_by"]) == (TEXTS[0], {"questions": 1})
+    assert "|guards:questions|guards.questions.mark:?|" in decision["stderr"]
+    decision = chosen(run, env, "--utility", "letters", "--require", "questions:mark=e", "--option", "letter=!")
+    assert (decision["text"], decision["dropped"]) == (TEXTS[2], 2)
 
 
 @pytest.mark.usefixtures("lists")

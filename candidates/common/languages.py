@@ -132,7 +132,7 @@ class Evidence:
                 share = 1 / len(texts)
                 counted = max(min(share, MOST_OF_A_WORD - self._counts[word]), 0.0)
                 self._counts[word] += share
-                for language in _languages().get(word, ()):
+                for language in function_words().get(word, ()):
                     self._votes[language] += counted
                     self._function_words[language] += share
                 if foreign := sum(not unicodedata.name(letter, "").startswith("LATIN") for letter in word):
@@ -163,7 +163,7 @@ class Evidence:
 
 
 @cache
-def _languages() -> dict[str, tuple[str, ...]]:
+def function_words() -> dict[str, tuple[str, ...]]:
     """The languages of each function word."""
     table: dict[str, list[str]] = {}
     for language, words in _WORDS.items():

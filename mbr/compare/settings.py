@@ -143,5 +143,6 @@ def _numbers(setting: Setting, label: str, several: int) -> str:
 def _rules(setting: Setting, label: str, several: int) -> str:
     changes = setting.changes
     terms = [f"{name} {weight:g}" for name, weight in changes.terms.items()]
-    rules = {"weights": changes.weights, "after": changes.prefilter}
+    guards = None if changes.guards is None else "+".join(map(str, changes.guards)) or "none"
+    rules = {"weights": changes.weights, "after": changes.prefilter, "require": guards}
     return " ".join([label, *terms, *(f"{key} {value}" for key, value in rules.items() if value is not None)])

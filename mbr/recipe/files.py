@@ -7,7 +7,7 @@ methods that made them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import yaml
 from candidates.common.errors import InputError, UsageError
 from candidates.common.text import yaml_problem
 from candidates.lists import Origin
-from mbr.recipe.value import PrefilterSpec, Recipe, TermSpec
+from mbr.recipe.value import GuardSpec, PrefilterSpec, Recipe, TermSpec, parse_guards
 from pear.shipped import SHIPPED
 
 _KEYS = ("utility", "options", "weight", "strategy", "strategy-options", "terms", "weights", "self", "prefilter",
@@ -76,7 +76,7 @@ def recipe_mapping(recipe: Recipe) -> dict[str, Any]:
         "weights": complete.weights,
         "self": complete.self_rule,
         "prefilter": _prefilter_yaml(complete.prefilter),
-        "guards": list(complete.guards) or None,
+        "guards": [_guard_yaml(guard) for guard in complete.guards] or None,
         "seed": complete.seed,
         "budget-total": complete.budget_total,
     }
@@ -101,7 +101,7 @@ def recipe_from(content: Mapping[str, Any], where: str) -> Recipe:
             weights=content.get("weights", "count"),
             self_rule=content.get("self", "exclude"),
             prefilter=_prefilter(content.get("prefilter")),
-            guards=tuple(content.get("guards") or ()),
+            guards=parse_guards(_guards(content.get("guards"))),
             seed=int(content.get("seed", 1)),
             budget_total=content.get("budget-total"),
         )
@@ -145,6 +145,22 @@ def _term(name: str, value: Any) -> TermSpec:
 
 def _term_yaml(term: TermSpec) -> Any:
     return {"weight": term.weight, **term.options} if term.options else term.weight
+
+
+def _guards(value: Any) -> Iterator[str | GuardSpec]:
+    """Names, or mappings with a name and options."""
+    if value is not None and not isinstance(value, list):
+        raise UsageError(f"guards is {value!r:.60}; expected a list such as [placeholders, numbers]")
+    for guard in value or ():
+        if isinstance(guard, Mapping):
+            options = {str(key).replace("-", "_"): option for key, option in guard.items() if key != "name"}
+            yield GuardSpec(str(guard.get("name", "")), options)
+        else:
+            yield str(guard)
+
+
+def _guard_yaml(guard: GuardSpec) -> Any:
+    return {"name": guard.name, **guard.options} if guard.options else guard.name
 
 
 def _prefilter(value: Any) -> PrefilterSpec | None:

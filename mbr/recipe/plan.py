@@ -17,7 +17,7 @@ from candidates.common.errors import UsageError
 from candidates.formats import Record
 from candidates.lists import CandidateList, Origin
 from mbr.recipe.files import recipe_for
-from mbr.recipe.value import Options, PrefilterSpec, Recipe, TermSpec
+from mbr.recipe.value import GuardSpec, Options, PrefilterSpec, Recipe, TermSpec
 from mbr.terms import term_options
 from mbr.utilities import utility_options
 from mbr.weights import SelfRule, Weights
@@ -41,6 +41,8 @@ class Changes:
     weights: Weights | None = None
     self_rule: SelfRule | None = None
     prefilter: PrefilterSpec | None = None
+    # None leaves the guards of the base; an empty tuple takes them out.
+    guards: tuple[GuardSpec, ...] | None = None
     seed: int | None = None
     budget_total: int | None = None
 
@@ -63,9 +65,27 @@ class Changes:
             weights=self.weights or base.weights,
             self_rule=self.self_rule or base.self_rule,
             prefilter=self.prefilter or base.prefilter,
+            guards=self._guards(base),
             seed=base.seed if self.seed is None else self.seed,
             budget_total=base.budget_total if self.budget_total is None else self.budget_total,
         )
+
+    def with_glossary(self, file: str) -> Changes:
+        """The same with a glossary: for the term or the guard of that name; where neither is there, it is required."""
+        required = any(guard.name == "glossary" for guard in self.guards or ())
+        terms = {name: dict(options) for name, options in self.term_options.items()}
+        if "glossary" in self.terms:
+            terms.setdefault("glossary", {})["file"] = file
+            if not required:
+                return replace(self, term_options=terms)
+        others = tuple(guard for guard in self.guards or () if guard.name != "glossary")
+        return replace(self, term_options=terms, guards=(*others, GuardSpec("glossary", {"file": file})))
+
+    def _guards(self, base: Recipe) -> tuple[GuardSpec, ...]:
+        if self.guards is None:
+            return base.guards
+        added = {guard.name: guard for guard in self.guards}
+        return tuple(({guard.name: guard for guard in base.guards} | added).values()) if added else ()
 
     def _terms(self, base: Recipe) -> tuple[TermSpec, ...]:
         terms = {term.name: term for term in base.terms}

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, unquote
 
 from candidates.common.errors import InputError, UsageError
 from mbr.decide import ReferenceWeights
+from mbr.guards import PRODUCTION, check_guard_options, guard_options
 from mbr.signature import Signature
 from mbr.strategies import Strategy, get_strategy, strategy_options
 from mbr.terms import check_term_options, term_options
@@ -33,6 +35,9 @@ RUNTIME_OPTIONS = ("cache_dir", "offline", "device", "batch_tokens", "threads")
 # Keys of a signature that are no options of the utility.
 _RESERVED = ("utility", "utility-weight", "strategy", "self", "weights", "prefilter", "guards", "budget-total", "seed")
 _STRATEGY_KEYS = {"tol": "tolerance"}
+
+PRESET = "production"  # the guards that are right nearly always
+NO_GUARDS = "none"
 
 Options = Mapping[str, Any]
 
@@ -67,6 +72,42 @@ class PrefilterSpec:
 
 
 @dataclass(frozen=True)
+class GuardSpec:
+    """A rule that a candidate must keep, by name, and its options."""
+
+    name: str
+    options: Options = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> GuardSpec:
+        """`language:to=de` -> the name and its options."""
+        name, *pairs = re.split(r":(?=[\w-]+=)", text.strip())
+        options = {key.replace("-", "_"): _unword(value) for key, _, value in (pair.partition("=") for pair in pairs)}
+        if not name or len(options) < len(pairs):
+            raise UsageError(f"guard {text!r:.60}: expected NAME or NAME:KEY=VALUE, such as language:to=de")
+        return cls(name, options)
+
+    def __str__(self) -> str:
+        return ":".join([self.name, *(f"{key}={value}" for key, value in self.options.items())])
+
+
+def parse_guards(words: Iterable[str | GuardSpec]) -> tuple[GuardSpec, ...]:
+    """Guards from words such as `numbers`, `language:to=de` and `production`; each once, with the last options."""
+    guards: dict[str, GuardSpec] = {}
+    for word in words:
+        if word == PRESET:
+            guards = {name: GuardSpec(name) for name in PRODUCTION} | guards
+        elif word != NO_GUARDS:
+            guard = GuardSpec.parse(word) if isinstance(word, str) else word
+            guards[guard.name] = guard if guard.options else guards.get(guard.name, guard)
+        elif guards:
+            raise UsageError(
+                f"{NO_GUARDS!r} takes all guards out and stands alone; found it beside {', '.join(guards)}"
+            )
+    return tuple(guards.values())
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How a choice is made: score(i) = weight * E_j[u(i, j)] + sum over terms of w_t t(i).
 
@@ -94,7 +135,7 @@ class Recipe:
     weights: Weights = "count"
     self_rule: SelfRule = "exclude"
     prefilter: PrefilterSpec | None = None
-    guards: tuple[str, ...] = ()
+    guards: tuple[GuardSpec, ...] = ()
     seed: int = 1
     budget_total: int | None = None
 
@@ -108,6 +149,9 @@ class Recipe:
                 raise UsageError(f"the weight of the term {term.name} is {term.weight}; expected a finite number")
             if names.count(term.name) > 1:
                 raise UsageError(f"the term {term.name} is there twice; expected each once")
+        rules = [guard.name for guard in self.guards]
+        if twice := next((name for name in rules if rules.count(name) > 1), None):
+            raise UsageError(f"the guard {twice} is there twice; expected each once")
 
     @property
     def references(self) -> ReferenceWeights:
@@ -147,8 +191,8 @@ class Recipe:
                 "utility 'none' compares nothing, and there is no term to choose by; add one (--add logprob=1, see "
                 "mbr-decode --list-utilities), or take a utility such as chrf"
             )
-        if self.guards:
-            raise UsageError(f"guard {self.guards[0]!r} is unknown; this version has none")
+        for guard in self.guards:
+            check_guard_options(guard.name, guard.options)
 
     def _refuse_runtime_options(self) -> None:
         parts = [("utility", self.utility, self.options), *(("term", term.name, term.options) for term in self.terms)]
@@ -166,7 +210,8 @@ class Recipe:
         """Everything in the recipe, defaults spelled out; it parses back with `from_signature`."""
         term_settings = {term.name: term.options for term in self.terms}
         first_stage = self.prefilter.options if self.prefilter else {}
-        return Signature(self.fields(self.options, self.make_strategy(), term_settings, first_stage))
+        rules = {guard.name: guard.options for guard in self.guards}
+        return Signature(self.fields(self.options, self.make_strategy(), term_settings, first_stage, rules))
 
     def fields(
         self,
@@ -174,6 +219,7 @@ class Recipe:
         strategy: Strategy,
         terms: Mapping[str, Options],
         prefilter: Options,
+        guards: Mapping[str, Options],
         nbest: int | str | None = None,
     ) -> dict[str, object]:
         """The fields of a signature; the settings of the parts are as given here or as they were loaded."""
@@ -195,7 +241,8 @@ class Recipe:
             **added,
             "prefilter": None if self.prefilter is None else str(self.prefilter),
             **{f"prefilter.{_quoted(name)}": word for name, word in _words(prefilter)},
-            "guards": "+".join(map(_quoted, self.guards)) or None,
+            "guards": "+".join(_quoted(guard.name) for guard in self.guards) or None,
+            **{f"guards.{_quoted(name)}.{_quoted(key)}": word for name in guards for key, word in _words(guards[name])},
             "budget-total": self.budget_total,
             "seed": self.seed if self._uses_seed(strategy) else None,
         }
@@ -218,12 +265,15 @@ class Recipe:
         strategy_settings: dict[str, Any] = {}
         terms: dict[str, TermSpec] = {}
         first_stage: dict[str, Any] = {}
+        rules: dict[str, dict[str, Any]] = {}
         taken = strategy_options(strategy) if strategy else []
         default = get_strategy(strategy or utility_class(utility).default_strategy)
         for key, value in entries.items():
             name = key.removeprefix("utility-") if key not in _RESERVED else ""
             if key.startswith("add."):
                 _read_term(terms, key, value)
+            elif key.startswith("guards."):
+                _read_guard(rules, key, value)
             elif key.startswith("prefilter."):
                 first_stage[unquote(key.partition(".")[2])] = _unword(value)
             elif (option := _STRATEGY_KEYS.get(key, key)) in taken:
@@ -243,7 +293,10 @@ class Recipe:
             weights=entries.get("weights", "count"),  # type: ignore[arg-type]  # checked when it is made
             self_rule=entries.get("self", "exclude"),  # type: ignore[arg-type]
             prefilter=_read_prefilter(entries["prefilter"], first_stage) if "prefilter" in entries else None,
-            guards=tuple(unquote(name) for name in entries.get("guards", "").split("+") if name),
+            guards=tuple(
+                GuardSpec(name, rules.get(name, {}))
+                for name in map(unquote, filter(None, entries.get("guards", "").split("+")))
+            ),
             seed=int(entries.get("seed", 1)),
             budget_total=int(entries["budget-total"]) if "budget-total" in entries else None,
         ).complete()
@@ -271,6 +324,12 @@ def _read_term(terms: dict[str, TermSpec], key: str, value: str) -> None:
             terms[name] = replace(term, options={**term.options, key: _unword(value)})
     else:
         terms[name] = replace(term, weight=float(value))
+
+
+def _read_guard(rules: dict[str, dict[str, Any]], key: str, value: str) -> None:
+    _, name, option = map(unquote, key.split("."))
+    if option in guard_options(name):  # others were only entries after loading
+        rules.setdefault(name, {})[option] = _unword(value)
 
 
 def _read_prefilter(text: str, settings: Options) -> PrefilterSpec:

@@ -15,7 +15,7 @@ import yaml
 
 from candidates.common.errors import UsageError
 from mbr.recipe.plan import Changes
-from mbr.recipe.value import PrefilterSpec
+from mbr.recipe.value import GuardSpec, PrefilterSpec, parse_guards
 from mbr.strategies import get_strategy, strategy_options
 from mbr.weights import WEIGHTS, Weights
 
@@ -62,6 +62,7 @@ def parse_changes(word: str, own: Mapping[str, Callable[[str], Any]] | None = No
         term_options=term_options,
         weights=settings.pop("weights", None),
         prefilter=None if prefilter is None else PrefilterSpec.parse(prefilter, {"model": model} if model else {}),
+        guards=settings.pop("require", None),
     )
     return changes, settings
 
@@ -194,6 +195,11 @@ def _weights(text: str) -> Weights:
     return text
 
 
+def required(text: str) -> tuple[GuardSpec, ...]:
+    """Guards of a word: `placeholders+numbers`, or with commas where the word stands alone."""
+    return parse_guards(word for word in text.replace(",", "+").split("+") if word.strip())
+
+
 _KEYS: dict[str, Callable[[str], Any]] = {
     "strategy": str,
     "budget": _whole,
@@ -201,4 +207,5 @@ _KEYS: dict[str, Callable[[str], Any]] = {
     "weights": _weights,
     "prefilter": str,
     "prefilter_model": str,
+    "require": required,
 }

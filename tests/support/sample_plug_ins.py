@@ -1,6 +1,8 @@
-"""A utility, a strategy, a term and a back-end as others would write them: the text of one file each."""
+"""A utility, a strategy, a term, a guard and a back-end as others would write them: the text of one file each."""
 
 from __future__ import annotations
+
+from tests.support.pages import blocks, page
 
 UTILITY = '''
 import numpy as np
@@ -105,10 +107,13 @@ class Turned(Generator):
                 yield self.listed(source, [" ".join(words) + tail, " ".join(words[::-1]) + tail], id)
 '''
 
+GUARD = blocks(page("docs/guards.md"), "python")[0]
+
 # Name -> text of the file, group of the entry point, target.
 PLUG_INS = {
     "letters": (UTILITY, "mbr_decode.utilities", "letters:Letters"),
     "window": (STRATEGY, "mbr_decode.strategies", "window:window"),
     "marks": (TERM, "mbr_decode.terms", "marks:Marks"),
+    "questions": (GUARD, "mbr_decode.guards", "questions:Questions"),
     "turned": (BACKEND, "mbr_decode.backends", "turned:Turned"),
 }

@@ -101,6 +101,18 @@ def _add_decision(p: argparse.ArgumentParser) -> None:
         metavar="NAME:K",
         help="first keep the best K of each list by a cheap utility (chrf:30) or by a term (logprob:50)",
     )
+    g.add_argument(
+        "--require",
+        metavar="NAME[,NAME...]",
+        help="guards: drop candidates that break a rule before anything is scored: placeholders, tags, numbers, urls, "
+        "language, length, repetition, not-copied, glossary, a plug-in's; production for those that are right nearly "
+        "always; none takes out those of the recipe; with options as language:to=de",
+    )
+    g.add_argument(
+        "--glossary",
+        metavar="FILE.tsv",
+        help="terms that translations must use (docs/guards.md): required, or preferred with --add glossary=WEIGHT",
+    )
     g.add_argument("--filter", metavar="NAME", help="the same as two options: --filter cometkiwi --keep 30")
     g.add_argument("--keep", type=int, metavar="K", help="how many candidates --filter keeps")
     g.add_argument(

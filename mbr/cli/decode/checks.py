@@ -11,7 +11,7 @@ from candidates.common.words import agreeing
 from candidates.options import given_options
 from mbr.cli.decode.cluster import check_cluster
 from mbr.recipe import Changes, PrefilterSpec
-from mbr.recipe.words import option_pairs, parse_strategy, parse_terms
+from mbr.recipe.words import option_pairs, parse_strategy, parse_terms, required
 
 MOST_TOP = 10_000  # as --nbest
 # Options of the utility that have flags of their own and may change a score; --dtype is for all models.
@@ -56,7 +56,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
     if options.dry_run or options.print_recipe:
         check_standard_output()
         return
-    inputs = [options.candidates, options.sources, options.logprobs, options.recipe]
+    inputs = [options.candidates, options.sources, options.logprobs, options.recipe, options.glossary]
     check_outputs(
         {"output": None, **output_files(options)},
         inputs=[*inputs, *input_models(options.model, options.encoder, options.prefilter_model)],
@@ -90,7 +90,7 @@ def changes_of(options: argparse.Namespace) -> Changes:
                 raise UsageError(f"--strategy {options.strategy} and --{name} are the same option; give one of them")
             strategy_options[name] = value
     terms, term_options = parse_terms(options.add or (), options.add_model or ())
-    return Changes(
+    changes = Changes(
         utility=options.utility,
         options=utility_options,
         strategy=strategy,
@@ -100,9 +100,11 @@ def changes_of(options: argparse.Namespace) -> Changes:
         weights=options.weights,
         self_rule=options.self_rule,
         prefilter=_prefilter(options),
+        guards=None if options.require is None else required(options.require),
         seed=options.seed,
         budget_total=options.budget_total,
     )
+    return changes if options.glossary is None else changes.with_glossary(options.glossary)
 
 
 def _prefilter(options: argparse.Namespace) -> PrefilterSpec | None:

@@ -57,7 +57,7 @@ class Running:
 # What a flag says of a number of lists.
 FLAGS = {
     "tie": "in {lists} the second candidate is exactly as good",
-    "single": "{lists} had one distinct candidate",
+    "single": "{lists} had one candidate to choose from",
     "truncated": "in {lists} a text is longer than the model takes",
     "unseen": "in {lists} the budget did not suffice to compare all candidates",
     "fallback": "for {lists} the first candidate stands in",
@@ -71,6 +71,8 @@ class Tally:
         self.segments = self.passes = self.failed = 0
         self.flags: Counter[str] = Counter()
         self._chosen = self._listed = self._compared = self._unknown = 0
+        self.dropped = 0
+        self.dropped_by: Counter[str] = Counter()
         self._numbers = {name: Running() for name in ("estimated_regret", "contenders", "rho", "tau")}
         self._began = time.monotonic()
 
@@ -79,6 +81,8 @@ class Tally:
             self.segments += 1
             self.passes += decision.passes
             self.flags.update(decision.flags)
+            self.dropped += decision.dropped
+            self.dropped_by.update(decision.dropped_by)
             self._chosen += bool(decision.ranking)
             self._listed += len(decision.candidates) if decision.candidates else 0
             if decision.error:
@@ -101,6 +105,7 @@ class Tally:
             seconds=round(seconds, 3),
             failed=self.failed,
             flags=dict(self.flags),
+            **({"dropped": self.dropped, "dropped_by": dict(self.dropped_by)} if self.dropped else {}),
         )
         if loss := self._loss():
             console.info(loss)
@@ -115,10 +120,10 @@ class Tally:
         if self.passes:
             each = f" ({self.passes / self._compared:.1f} per candidate)" if self._compared else ""
             words.append(f"{counted(self.passes, 'pair')} scored{each}")
-        words += [
-            FLAGS.get(flag, f"{flag}: {{lists}}").format(lists=counted(count, "list"))
-            for flag, count in sorted(self.flags.items())
-        ]
+        if self.dropped:
+            rules = ", ".join(f"{name} {count:,}" for name, count in self.dropped_by.most_common())
+            words.append(f"{counted(self.dropped, 'candidate')} dropped by guards ({rules})")
+        words += [_meaning(flag).format(lists=counted(count, "list")) for flag, count in sorted(self.flags.items())]
         if self.failed:
             words.append(f"{counted(self.failed, 'segment')} failed")
         if done_before:
@@ -161,6 +166,14 @@ class Tally:
             words.append(f"tau {tau.root_mean_square:.2f}")
         if words:
             console.detail("; ".join(words), **{name: round(value, 6) for name, value in summary.items()})
+
+
+def _meaning(flag: str) -> str:
+    """What a flag says of a number of {lists}."""
+    guard = flag.removeprefix("guard:")
+    if guard != flag:
+        return f"in {{lists}} no candidate keeps all rules, and the chosen one breaks {guard}"
+    return FLAGS.get(flag, f"{flag}: {{lists}}")
 
 
 def _percent(share: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mbr.cli.common.layout import WIDTH, short_name, side_by_side, tsv
 from mbr.cli.common.scores import judge_column, legend
-from mbr.evaluate.checks import FLAGS
+from mbr.evaluate.checks import ALWAYS_SHOWN, FLAGS
 from mbr.evaluate.evaluation import Evaluation, reason_of
 
 TSV_HEADER = (
@@ -64,9 +64,10 @@ def _score_tables(evaluation: Evaluation, width: int) -> str:
 def _check_table(evaluation: Evaluation, width: int) -> str:
     ranking = evaluation.ranking()
     checks = [evaluation.checks[name] for name in ranking]
+    shown = [flag for flag in FLAGS if flag in ALWAYS_SHOWN or any(check.segments(flag) for check in checks)]
     columns = [
         ["length ratio", *(f"{check.length_ratio:.3f}" for check in checks)],
-        *([HEADS[flag], *(str(len(check.segments(flag))) for check in checks)] for flag in FLAGS),
+        *([HEADS.get(flag, flag), *(str(len(check.segments(flag))) for check in checks)] for flag in shown),
     ]
     for judge in evaluation.judges:
         counts = [int(judge.truncated[name].sum()) for name in ranking] if judge.error is None else []

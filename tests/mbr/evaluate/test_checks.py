@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from mbr.evaluate.checks import changed_numbers, check_outputs, is_copied, numbers
+from mbr.evaluate.checks import check_outputs
+from mbr.guards.copied import is_copied
+from mbr.guards.numbers import changed_numbers, numbers
 
 pytestmark = pytest.mark.one_world
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from candidates.common.errors import InputError, UsageError
 from mbr.opening import open_decoder
-from mbr.recipe import PrefilterSpec, Recipe, TermSpec, read_recipe, recipe_from, recipe_mapping, recipe_yaml
+from mbr.recipe import GuardSpec, PrefilterSpec, Recipe, TermSpec, read_recipe, recipe_from, recipe_mapping, recipe_yaml
 from mbr.signature import Signature
 
 pytestmark = pytest.mark.one_world
@@ -43,6 +43,14 @@ TERMS: dict[str, dict[str, Any]] = {
 }
 
 
+GUARDS: dict[str, dict[str, Any]] = {
+    "placeholders": {},
+    "not-copied": {},
+    "language": {"to": st.sampled_from(["de", "no", "zh"]) | WORDS},
+    "glossary": {"file": WORDS},
+}
+
+
 @st.composite
 def recipes(draw: Any) -> Recipe:
     utility = draw(st.sampled_from(sorted(UTILITIES)))
@@ -63,6 +71,10 @@ def recipes(draw: Any) -> Recipe:
         weights=draw(st.sampled_from(["count", "uniform", "logprob"])),
         self_rule=draw(st.sampled_from(["exclude", "include"])),
         prefilter=draw(st.none() | first_stage),
+        guards=tuple(
+            GuardSpec(name, draw(st.fixed_dictionaries({}, optional=GUARDS[name])))
+            for name in draw(st.lists(st.sampled_from(sorted(GUARDS)), unique=True, max_size=4))
+        ),
         seed=draw(st.integers(0, 2**31)),
         budget_total=draw(st.none() | st.integers(1, 10**6)) if strategy in ("race", "prune") else None,
     )
@@ -127,7 +139,9 @@ def test_the_signature_of_a_run_with_a_first_stage_opens_again() -> None:
         (Recipe("chrf", terms=(TermSpec("logprob", 1, {"model": "x"}),)), "term 'logprob' has no option 'model'"),
         (Recipe("chrf", prefilter=PrefilterSpec("nothing", 3)), "term 'nothing' is unknown"),
         (Recipe("chrf", budget_total=5), "a budget for all lists"),
-        (Recipe("chrf", guards=("numbers",)), "guard 'numbers' is unknown"),
+        (Recipe("chrf", guards=(GuardSpec("figures"),)), "guard 'figures' is unknown; expected one of placeholders"),
+        (Recipe("chrf", guards=(GuardSpec("numbers", {"to": "de"}),)), "guard 'numbers' has no option 'to'"),
+        (Recipe("chrf", guards=(GuardSpec("glossary"),)), "guard 'glossary' needs the option 'file'"),
     ],
 )
 def test_what_does_not_fit_together_is_refused_before_anything_is_loaded(recipe: Recipe, complaint: str) -> None:

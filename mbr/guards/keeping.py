@@ -1,0 +1,66 @@
+"""Which candidates of a list go on: those that break no rule; where all do, those with the fewest and lightest faults.
+
+>>> from mbr.guards.placeholders import Placeholders
+>>> verdict = Guards({"placeholders": Placeholders()}).judge("Hi {name}", ["Hallo", "Hallo {name}", "Na {name}"])
+>>> verdict.places, verdict.dropped, verdict.dropped_by
+((1, 2), 1, {'placeholders': 1})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from candidates.common.errors import ModelError
+from mbr.guards.base import Guard, ListTexts
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The places of the candidates that stay, and why the others left.
+
+    `dropped_by`: how many of the dropped candidates break each rule; `broken`: the rules that candidates break which
+    stay all the same, by place.
+    """
+
+    places: tuple[int, ...]
+    dropped: int = 0
+    dropped_by: Mapping[str, int] = field(default_factory=dict)
+    broken: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def flags(self, place: int) -> tuple[str, ...]:
+        """The flags of a decision for the candidate at this place."""
+        return tuple(f"guard:{name}" for name in self.broken.get(place, ()))
+
+
+@dataclass(frozen=True)
+class Guards:
+    """Loaded guards by name."""
+
+    guards: Mapping[str, Guard] = field(default_factory=dict)
+
+    def judge(self, source: str, texts: Sequence[str]) -> Verdict:
+        """Which of the texts stay. A list is never emptied."""
+        everyone = tuple(range(len(texts)))
+        if not self.guards:
+            return Verdict(everyone)
+        listed = ListTexts(source, texts)
+        severities = {name: found for name, guard in self.guards.items() if any(found := guard.faults(listed))}
+        for name, found in severities.items():
+            if len(found) != len(texts) or not all(value >= 0 for value in found):
+                raise ModelError(f"guard {name!r} gave no severity from 0 on for every candidate")
+        if not severities:
+            return Verdict(everyone)
+        faults = [tuple(name for name in severities if severities[name][place]) for place in everyone]
+        fewest = min(map(len, faults))
+        lightest = [(len(faults[place]), sum(found[place] for found in severities.values())) for place in everyone]
+        best = min(lightest) if fewest else (0, 0.0)
+        places = tuple(place for place in everyone if lightest[place] == best)
+        gone = set(everyone).difference(places)
+        dropped_by = {name: sum(name in faults[place] for place in gone) for name in severities}
+        return Verdict(
+            places=places,
+            dropped=len(gone),
+            dropped_by={name: count for name, count in dropped_by.items() if count},
+            broken={place: faults[place] for place in places if faults[place]},
+        )
