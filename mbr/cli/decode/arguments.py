@@ -9,6 +9,7 @@ import argparse
 
 from candidates.command.console import Parser, add_message_options
 from candidates.command.model_options import add_model_options
+from candidates.command.streams import add_line_option
 from candidates.formats import INPUT_FORMATS
 from candidates.options import add_generation_options, file_option
 from mbr.cli.common.recipes import add_rule_options
@@ -135,6 +136,7 @@ def _add_output(p: argparse.ArgumentParser) -> None:
     g.add_argument("--top", type=int, default=1, metavar="K", help="best K candidates per source")
     g.add_argument("--matrix", metavar="FILE.npz", help="also keep the utility matrices")
     g.add_argument("--save-candidates", metavar="FILE", help="also keep the candidate lists generated from text")
+    add_line_option(g)
     g.add_argument("--force", action="store_true", help="overwrite existing files, discard an interrupted run")
     g.add_argument("--resume", action="store_true", help="continue an interrupted run (needs -o)")
     g.add_argument(

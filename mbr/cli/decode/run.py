@@ -19,7 +19,8 @@ from candidates.command.console import Console, going_on
 from candidates.command.journal import Publisher, beside, publish_as_is
 from candidates.command.progress import segment_bar
 from candidates.command.sink import Sink
-from candidates.command.streams import is_typed
+from candidates.command.streams import answers_lines
+from candidates.common.arrivals import nothing_arrives, with_pauses
 from candidates.common.errors import InputError
 from candidates.formats import BadRecord, guess_format, render_failure, render_list
 from candidates.generation import Generator
@@ -52,7 +53,9 @@ def decode_into_sink(
     output = Path(options.output) if options.output else None
     files = _Companions(options)
     tally = Tally()
-    typed = is_typed(options.candidates or options.sources)
+    arriving = cluster is None and answers_lines(
+        options.candidates or options.sources, options.output, options.line_buffered
+    )
     with ExitStack() as stack:
         settings = _settings(signature, options)
         sink = Sink(output, files.publishers, settings, resume=options.resume, force=options.force)
@@ -65,9 +68,11 @@ def decode_into_sink(
             decoder = replace(decoder, memory=stack.enter_context(log))
         bar = stack.enter_context(segment_bar(console, _one_per_line(options), done=sink.done))
         sink.begin(header(options.format), *(b"" for _ in files.publishers))
-        records = generate_lists(generator, options.sources, sink) if generator else sink.remaining(lists)
-        windows = cluster.windows(decoder, records) if cluster else decoder.windows(records, singly=typed)
-        for window in windows:
+        if generator is not None:
+            records: Any = generate_lists(generator, options.sources, sink, arriving=arriving)
+        else:
+            records = with_pauses(sink.remaining(lists), nothing_arrives) if arriving else sink.remaining(lists)
+        for window in cluster.windows(decoder, records) if cluster else decoder.windows(records):
             if generator is not None:
                 show_notices(generator, console)
             lines = b"".join(render(decision, options.format, options.top) for decision in window)
