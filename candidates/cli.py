@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -111,9 +111,24 @@ def read_sources(path: str) -> Iterator[str]:
     return (text for _, text in lines(path))
 
 
-def generate_lists(generator: Generator, path: str, sink: Sink, *, arriving: bool = False) -> Iterator[Record | Pause]:
-    """The lists of the sources that are not done yet; `arriving`: with a mark wherever no further line is at hand."""
+def generate_lists(
+    generator: Generator,
+    path: str,
+    sink: Sink,
+    *,
+    arriving: bool = False,
+    keep: Callable[[int], bool] | None = None,
+) -> Iterator[Record | Pause]:
+    """The lists of the sources that are not done yet.
+
+    Args:
+        generator, path, sink: what makes them, of which text, and where they go.
+        arriving: with a mark wherever no further line is at hand.
+        keep: which lines, counted from 0, are translated; the others are taken as blank, so that all keep their places.
+    """
     sources = sink.checked(read_sources(path))
+    if keep is not None:
+        sources = (source if keep(place) else "" for place, source in enumerate(sources))
     if arriving:
         return generator.generate_arriving(sources, nothing_arrives, skip=sink.done)
     return generator.generate(sources, skip=sink.done)

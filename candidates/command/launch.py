@@ -22,6 +22,7 @@ COMMANDS = {
     "mbr-evaluate": "mbr.cli.evaluate.command",
     "mbr-metaeval": "mbr.cli.metaeval.command",
     "mbr-doctor": "mbr.cli.doctor",
+    "mbr-merge": "mbr.cli.merge",
     "pear": "pear.commands",
     "pear-score": "pear.cli.score",
     "pear-train": "pear.cli.train",
@@ -65,6 +66,7 @@ mbr_compare = partial(start, "mbr-compare")
 mbr_evaluate = partial(start, "mbr-evaluate")
 mbr_metaeval = partial(start, "mbr-metaeval")
 mbr_doctor = partial(start, "mbr-doctor")
+mbr_merge = partial(start, "mbr-merge")
 pear = partial(start, "pear")
 pear_score = partial(start, "pear-score")
 pear_train = partial(start, "pear-train")
