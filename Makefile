@@ -18,6 +18,7 @@ lint: .venv-light/$(MARK)
 	.venv-light/bin/ruff format --check .
 	.venv-light/bin/ruff check .
 	.venv-light/bin/mypy
+	.venv-light/bin/hadolint Dockerfile Dockerfile.cuda
 
 # The quick set; its results go to benchmarks/RESULTS.md.
 bench: .venv-light/$(MARK)
