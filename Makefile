@@ -35,6 +35,7 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.speed_strategies
 	.venv-light/bin/python -m benchmarks.speed_utilities
 	.venv-light/bin/python -m benchmarks.speed_metaeval
+	.venv-light/bin/python -m benchmarks.stream_latency
 	.venv-light/bin/python -m benchmarks.stream_memory
 	.venv-light/bin/python -m benchmarks.cluster
 	.venv-light/bin/python -m benchmarks.matrices

@@ -117,7 +117,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
                         shutil.rmtree(old)
                     (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
                 if "mbr-decode" in step.text.split():
-                    assert done.stdout == "Guten Tag.\n"
+                    assert done.stdout == "Guten Tag!\n"
     return root
 
 
@@ -128,9 +128,8 @@ def test_the_steps_of_the_image_succeed_in_a_clean_environment(image: Path) -> N
     assert list((image / "home/mbr").glob("check*")) == []
     program = "import mbr, candidates, pear; print(mbr.__file__, candidates.__file__, pear.__file__)"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    paths = subprocess.run(
-        [image / "opt/mbr/bin/python", "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
+    words = [image / "opt/mbr/bin/python", "-c", program]
+    paths = subprocess.run(words, cwd=image, env=environment, capture_output=True, text=True, check=True)
     assert all(path.startswith(str(image / "opt/mbr/lib")) for path in paths.stdout.split())
 
 

@@ -154,8 +154,8 @@ class _Parser:
         compare = COMPARISONS[sign]
 
         def holds(decision: Decision) -> bool:
-            one, other = left(decision), right(decision)
-            return one is not None and other is not None and bool(compare(one, other))
+            first, second = left(decision), right(decision)
+            return first is not None and second is not None and bool(compare(first, second))
 
         return holds
 
@@ -177,9 +177,9 @@ class _Parser:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
 
     def _takes(self, word: str) -> bool:
-        found = self._token() == word
-        self._next += found
-        return found
+        matches = self._token() == word
+        self._next += matches
+        return matches
 
     def _wrong(self, expected: str) -> UsageError:
         token = self._token()
