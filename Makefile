@@ -18,6 +18,7 @@ lint: .venv-light/$(MARK)
 	.venv-light/bin/ruff format --check .
 	.venv-light/bin/ruff check .
 	.venv-light/bin/mypy
+	.venv-light/bin/hadolint Dockerfile Dockerfile.cuda
 
 # The quick set; its results go to benchmarks/RESULTS.md.
 bench: .venv-light/$(MARK)
@@ -34,6 +35,7 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.speed_strategies
 	.venv-light/bin/python -m benchmarks.speed_utilities
 	.venv-light/bin/python -m benchmarks.speed_metaeval
+	.venv-light/bin/python -m benchmarks.stream_latency
 	.venv-light/bin/python -m benchmarks.stream_memory
 	.venv-light/bin/python -m benchmarks.cluster
 	.venv-light/bin/python -m benchmarks.matrices

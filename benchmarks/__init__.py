@@ -16,6 +16,7 @@ built once. The docstring of each says what it proves. What they share is in `be
 | speed_strategies | How much faster are fewer comparisons? | pear-mt 1.1.1 | half an hour | yes |
 | speed_utilities | What do COMET, chrF, BLEU and TER cost? | mbrs 0.1.8 | half an hour | yes |
 | speed_metaeval | What does meta-evaluation cost? | the definitions | minutes | yes |
+| stream_latency | How long does a line in a pipe wait, and what does answering lines cost? | a file | minutes | yes |
 | stream_memory | Does memory grow with the input? | a tenth of the input | minutes | yes |
 | cluster | What do a Ray cluster's workers gain and its driver cost? | one worker, one process | half an hour | |
 | **Does it choose well?** | | | | |

@@ -57,6 +57,7 @@ QUICK = (
     Quick("speed_strategies", "--only pear-mt --lists 3", peer="pear-mt", data=TATOEBA),
     Quick("speed_utilities", "--quick", peer="mbrs", data=TATOEBA),
     Quick("speed_metaeval", "--no-spa --repeats 3"),
+    Quick("stream_latency", "--repeats 1"),
     Quick("stream_memory", "--lists 1000 5000 --sentences 2000 10000"),
     Quick("strategies", "--quick"),
     Quick("compare", "--quick", data=TATOEBA),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +15,8 @@ from candidates.command.config import finished_with, save_config, with_config
 from candidates.command.console import Console, Parser, add_message_options, going_on
 from candidates.command.model_options import OPTIONS
 from candidates.command.outputs import check_outputs, input_models
-from candidates.command.streams import is_typed
+from candidates.command.streams import add_line_option, answers_lines
+from candidates.common.arrivals import PAUSE, Pause, nothing_arrives
 from candidates.common.errors import InputError, UsageError
 from candidates.common.words import counted
 from candidates.formats import (
@@ -64,6 +65,7 @@ def parser() -> Parser:
         default="stop",
         help="a segment without candidates: stop, or write an empty list and continue",
     )
+    add_line_option(g)
     add_generation_options(p, short_names=True)
     g = p.add_argument_group("run")
     g.add_argument("--device", help="auto, cpu, cuda, cuda:N (default: auto)")
@@ -109,10 +111,27 @@ def read_sources(path: str) -> Iterator[str]:
     return (text for _, text in lines(path))
 
 
-def generate_lists(generator: Generator, path: str, sink: Sink) -> Iterator[Record]:
-    """The lists of the sources that are not done yet; lines that are typed in a terminal are answered one by one."""
-    generate = generator.generate_singly if is_typed(path) else generator.generate
-    return generate(sink.checked(read_sources(path)), skip=sink.done)
+def generate_lists(
+    generator: Generator,
+    path: str,
+    sink: Sink,
+    *,
+    arriving: bool = False,
+    keep: Callable[[int], bool] | None = None,
+) -> Iterator[Record | Pause]:
+    """The lists of the sources that are not done yet.
+
+    Args:
+        generator, path, sink: what makes them, of which text, and where they go.
+        arriving: with a mark wherever no further line is at hand.
+        keep: which lines, counted from 0, are translated; the others are taken as blank, so that all keep their places.
+    """
+    sources = sink.checked(read_sources(path))
+    if keep is not None:
+        sources = (source if keep(place) else "" for place, source in enumerate(sources))
+    if arriving:
+        return generator.generate_arriving(sources, nothing_arrives, skip=sink.done)
+    return generator.generate(sources, skip=sink.done)
 
 
 def show_notices(generator: Generator, console: Console) -> None:
@@ -155,8 +174,11 @@ def _generate(generator: Generator, options: argparse.Namespace, output: Path | 
         bar = stack.enter_context(segment_bar(console, options.sources, done=sink.done))
         sink.begin(render_header(options.format))
         index = sink.done
-        for record in generate_lists(generator, options.sources, sink):
+        arriving = answers_lines(options.sources, options.output, options.line_buffered)
+        for record in generate_lists(generator, options.sources, sink, arriving=arriving):
             show_notices(generator, console)
+            if record is PAUSE:
+                continue
             try:
                 if isinstance(record, BadRecord):
                     raise record.error

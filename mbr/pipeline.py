@@ -21,6 +21,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.common.arrivals import PAUSE, Pause, without_pauses
 from candidates.common.closing import Closing
 from candidates.common.errors import InputError, MbrError, ModelError, ResourceError, UsageError
 from candidates.common.version import __version__
@@ -129,24 +130,24 @@ class Decoder(Closing):
             fields["prefilter"] = self.prefilter.name
         return Signature({**fields, "version": __version__})
 
-    def windows(self, records: Iterable[Record], *, singly: bool = False) -> Iterator[list[Decision]]:
-        """Decisions in input order, a window at a time; `singly`: each list before the next is read."""
-        singly = singly and self.recipe.budget_total is None  # a budget for all lists needs all of them
-        for window in ([record] for record in records) if singly else self.cut(records):
-            yield self.decide(window)
+    def windows(self, records: Iterable[Record | Pause]) -> Iterator[list[Decision]]:
+        """Decisions in input order, a window at a time."""
+        return map(self.decide, self.cut(records))
 
-    def cut(self, records: Iterable[Record]) -> Iterator[list[Record]]:
-        """Windows of consecutive records; they depend on the records and the recipe alone."""
-        if self.recipe.budget_total is not None:
-            yield list(records)
+    def cut(self, records: Iterable[Record | Pause]) -> Iterator[list[Record]]:
+        """Windows of consecutive records; without pauses they depend on the records and the recipe alone."""
+        if self.recipe.budget_total is not None:  # a budget for all lists needs all of them
+            yield list(without_pauses(records))
             return
         window: list[Record] = []
         at_once = 0.0
         for record in records:
-            window.append(record)
+            if record is not PAUSE:
+                window.append(record)
             if isinstance(record, CandidateList):
                 at_once += self.passes(record) / max(self.strategy.rounds(self.kept(record)), 1)
-            if at_once >= self.utility.window_passes or len(window) >= WINDOW_LISTS:
+            full = at_once >= self.utility.window_passes or len(window) >= WINDOW_LISTS
+            if window and (full or record is PAUSE):
                 yield window
                 window, at_once = [], 0.0
         if window:

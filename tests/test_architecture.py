@@ -41,11 +41,7 @@ LAYERS: dict[str, list[tuple[str, ...]]] = {
         ("cli", "commands"),
     ],
     "mbr": [
-<<<<<<< HEAD
-        ("alignment", "drawing", "notebook", "signature", "weights"),
-=======
-        ("drawing", "glossary", "notebook", "signature", "weights"),
->>>>>>> guards
+        ("alignment", "drawing", "glossary", "notebook", "signature", "weights"),
         ("matrix",),
         ("decide", "metrics"),
         ("utilities",),

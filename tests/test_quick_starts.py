@@ -85,12 +85,19 @@ def files(tmp_path_factory: pytest.TempPathFactory, released: Path, checkpoint: 
     }
     for name, content in texts.items():
         (folder / name).write_text("".join(text + "\n" for text in content), encoding="utf-8")
+    _write_shards(folder)
     _write_outputs(folder, few)
     _write_metaeval(folder)
     shutil.copytree(released, folder / "old")
     shutil.copytree(released / "encoder", folder / "xlmr-folder")
     checkpoint.network.encoder.save_pretrained(folder / "xlmr-folder")
     return folder
+
+
+def _write_shards(folder: Path) -> None:
+    for number in (1, 2, 3):
+        words = ["--utility", "chrf", "--candidates", str(folder / "lists.jsonl"), "--shard", f"{number}/3", "--quiet"]
+        import_module(COMMANDS["mbr-decode"]).command([*words, "-o", str(folder / f"best-{number}.txt")])
 
 
 def _judgments() -> Iterator[str]:
@@ -150,7 +157,7 @@ def test_every_command_has_quick_start_lines_that_begin_with_it() -> None:
 @pytest.mark.parametrize("name", PARSERS)
 def test_exit_code_1_is_explained_where_it_can_happen(name: str) -> None:
     codes = (parser_of(name).epilog or "").partition("exit codes:")[2]
-    assert ("1 some segments" in codes) == (name in ("mbr-decode", "mbr-generate", "mbr-compare"))
+    assert ("1 some segments" in codes) == (name in ("mbr-decode", "mbr-generate", "mbr-compare", "mbr-merge"))
     assert codes.index("0 done") < codes.index("2 usage") < codes.index("3 input data")
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from candidates.backends.sentences import join_candidates, split_sentences
 from candidates.backends.tokens import fit
+from candidates.common.arrivals import PAUSE, Pause
 from candidates.common.closing import Closing
 from candidates.common.plugins import LazyTable
 from candidates.formats import Record
@@ -62,11 +63,19 @@ class Generator(Closing):
         """
         raise NotImplementedError
 
-    def generate_singly(self, sources: Iterable[str], *, skip: int = 0) -> Iterator[Record]:
-        """The same for sources that are typed: each is answered before the next is read, as if it were the only one."""
+    def generate_arriving(
+        self, sources: Iterable[str], idle: Callable[[], bool], *, skip: int = 0
+    ) -> Iterator[Record | Pause]:
+        """The same for sources that come over time: where `idle` says that none is at hand, all before it are answered.
+
+        A `PAUSE` follows those answers. Here every source is translated as if it were the only one, which is right for
+        any back-end; one that reads ahead, or draws by place, overrides this to give what `generate` gives.
+        """
         for id, source in enumerate(sources):
             if id >= skip:
                 yield from (replace(record, id=id) for record in self.generate([source]))
+            if idle():
+                yield PAUSE
 
     def described(self) -> dict[str, Any]:
         """Everything that may change a candidate, as texts, numbers and booleans, for signatures and journals."""

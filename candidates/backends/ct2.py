@@ -5,6 +5,10 @@ its chunk only, so a resumed run gives the same candidates as an uninterrupted o
 numbers of an existing translator again, and two workers share one stream; therefore every chunk of samples has a new
 translator with one worker and a seed of its own. Each worker computes with one thread, since results may differ in the
 last digit between numbers of threads.
+
+Where lines arrive slowly, a chunk is translated in parts. Beams and epsilon samples of a source do not depend on what
+is translated with it, apart from rounding; samples are then drawn source by source from the chunk's stream of random
+numbers, which gives those of `generate` where it draws so as well: for lists of more than 64 candidates.
 """
 
 from __future__ import annotations
@@ -12,11 +16,10 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,6 +38,7 @@ from candidates.backends.ct2_model import (
     worker_count,
 )
 from candidates.backends.tokens import open_tokenizer, read_vocabulary, spelled_languages
+from candidates.common.arrivals import PAUSE, Pause, without_pauses
 from candidates.common.errors import MbrError, UsageError
 from candidates.formats import Record
 from candidates.lists import Candidate, check_text
@@ -55,6 +59,20 @@ class Unit:
 
     tokens: list[str]
     id: int
+
+
+@dataclass
+class Chunk:
+    """Sources from a place that is a multiple of `CHUNK`, and what was drawn for the parts of it that are done.
+
+    `in_parts`: it may be translated in several, whose candidates must not depend on where one ends.
+    """
+
+    start: int
+    in_parts: bool
+    units: int = 0
+    translator: Any = None
+    shuffle: Any = None
 
 
 class Ct2Generator(Generator):
@@ -118,16 +136,40 @@ class Ct2Generator(Generator):
         self._translator.unload_model()
 
     def generate(self, sources: Iterable[str], *, skip: int = 0) -> Iterator[Record]:
+        return without_pauses(self._generate(sources, None, skip))
+
+    def generate_arriving(
+        self, sources: Iterable[str], idle: Callable[[], bool], *, skip: int = 0
+    ) -> Iterator[Record | Pause]:
+        return self._generate(sources, idle, skip)
+
+    def _generate(self, sources: Iterable[str], idle: Callable[[], bool] | None, skip: int) -> Iterator[Record | Pause]:
+        """Chunk by chunk; parts of one are translated one after another, since a pause waits for what came before."""
         waiting: deque[tuple[int, Future[list[Record]]]] = deque()
-        stream = iter(sources)
-        start = 0
+        chunk = Chunk(0, idle is not None)
+        part: list[str] = []
+
+        def submit() -> None:
+            start = place + 1 - len(part)
+            # Of samples the whole chunk is drawn again.
+            if place >= skip or (self.settings.method == "sample" and chunk.start + CHUNK > skip):
+                waiting.append((start, self._pool.submit(self._translate, chunk, start, part)))
+
         try:
-            while chunk := list(islice(stream, CHUNK)):
-                if start + len(chunk) > skip:
-                    waiting.append((start, self._pool.submit(self._translate, start, chunk)))
-                start += len(chunk)
-                if len(waiting) > self._workers:
+            for place, source in enumerate(sources):
+                part.append(source)
+                pause = idle is not None and idle()
+                full = (place + 1) % CHUNK == 0
+                if full or pause:
+                    submit()
+                    part = []
+                chunk = Chunk(place + 1, idle is not None) if full else chunk
+                while waiting and (pause or len(waiting) > self._workers):
                     yield from _wanted(*waiting.popleft(), skip)
+                if pause:
+                    yield PAUSE
+            if part:
+                submit()
             while waiting:
                 yield from _wanted(*waiting.popleft(), skip)
         except CancelledError as exc:
@@ -136,26 +178,30 @@ class Ct2Generator(Generator):
             for _, future in waiting:
                 future.cancel()
 
-    def _translate(self, start: int, sources: list[str]) -> list[Record]:
-        """The candidate lists of one chunk. A limit of positions that the folder does not record is in the error."""
+    def _translate(self, chunk: Chunk, start: int, sources: list[str]) -> list[Record]:
+        """The candidate lists of a chunk, or of the next part of it: the sources from the place `start`.
+
+        A limit of positions that the folder does not record is in the error.
+        """
         positions = self._positions
         try:
-            return self._lists(start, sources)
+            return self._lists(chunk, start, sources)
         except MbrError:
             raise
         except (ValueError, RuntimeError) as exc:
             limit = position_limit(exc)
             if limit is not None and limit != positions:
                 self._positions = limit
-                return self._translate(start, sources)
+                return self._translate(Chunk(chunk.start, chunk.in_parts, chunk.units), start, sources)
             raise ct2_error(self._folder, exc, "lower --batch-tokens or --nbest") from exc
 
-    def _lists(self, start: int, sources: list[str]) -> list[Record]:
+    def _lists(self, chunk: Chunk, start: int, sources: list[str]) -> list[Record]:
         units = [unit for id, source in enumerate(sources, start) for unit in self._units(source, id)]
         method = {"beam": self._beams, "sample": self._samples, "epsilon": self._epsilon_samples}[self.settings.method]
         lists: dict[int, list[list[Candidate]]] = {}
-        for unit, candidates in zip(units, method(start, units) if units else [], strict=True):
+        for unit, candidates in zip(units, method(chunk, units) if units else [], strict=True):
             lists.setdefault(unit.id, []).append(candidates)
+        chunk.units += len(units)
         return [
             self.joined(source, lists[id], id) if id in lists else self.blank(source, id)
             for id, source in enumerate(sources, start)
@@ -182,7 +228,7 @@ class Ct2Generator(Generator):
             "return_end_token": True,
         }
 
-    def _beams(self, start: int, units: Sequence[Unit]) -> list[list[Candidate]]:
+    def _beams(self, chunk: Chunk, units: Sequence[Unit]) -> list[list[Candidate]]:
         settings = self.settings
         penalty = 1.0 if settings.length_penalty is None else settings.length_penalty
         results = self._translator.translate_batch(
@@ -198,16 +244,17 @@ class Ct2Generator(Generator):
         )
         return [self._candidates(result, penalty) for result in results]
 
-    def _samples(self, start: int, units: Sequence[Unit]) -> list[list[Candidate]]:
+    def _samples(self, chunk: Chunk, units: Sequence[Unit]) -> list[list[Candidate]]:
         settings = self.settings
-        translator = self._seeded_translator(start, max((unit.tokens for unit in units), key=len))
-        shuffle = np.random.default_rng([settings.seed, start])
-        several = max(1, _ROWS // settings.nbest)
+        if chunk.translator is None:
+            chunk.translator = self._seeded_translator(chunk.start, max((unit.tokens for unit in units), key=len))
+            chunk.shuffle = np.random.default_rng([settings.seed, chunk.start])
+        several = 1 if chunk.in_parts else max(1, _ROWS // settings.nbest)
         lists = []
         for begin in range(0, len(units), several):
             self._stop_if_closing()
             batch = [unit.tokens for unit in units[begin : begin + several]]
-            results = translator.translate_batch(
+            results = chunk.translator.translate_batch(
                 batch,
                 target_prefix=[self._prefix] * len(batch) if self._prefix else None,
                 beam_size=1,
@@ -221,7 +268,7 @@ class Ct2Generator(Generator):
             for result in results:
                 candidates = self._candidates(result, 0)
                 # They are sorted by score: the first few would not be a sample.
-                lists.append([candidates[place] for place in shuffle.permutation(len(candidates))])
+                lists.append([candidates[place] for place in chunk.shuffle.permutation(len(candidates))])
         return lists
 
     def _seeded_translator(self, start: int, tokens: list[str]) -> Any:
@@ -235,11 +282,11 @@ class Ct2Generator(Generator):
             translator.translate_batch([tokens], sampling_topk=0, beam_size=1, max_decoding_length=1)
         return translator
 
-    def _epsilon_samples(self, start: int, units: Sequence[Unit]) -> list[list[Candidate]]:
+    def _epsilon_samples(self, chunk: Chunk, units: Sequence[Unit]) -> list[list[Candidate]]:
         settings = self.settings
         lists = []
-        for part, unit in enumerate(units):
-            random = np.random.default_rng([settings.seed, start, part])
+        for part, unit in enumerate(units, chunk.units):
+            random = np.random.default_rng([settings.seed, chunk.start, part])
             draws = epsilon.sample(
                 partial(self._paths, unit.tokens),
                 draws=settings.nbest,

@@ -8,13 +8,14 @@ before any cut-off, whatever the method.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from candidates.backends.base import Generator
 from candidates.backends.hf_model import check_dtype, load_model, model_positions, revision, torch_device
 from candidates.backends.models import check_reachable
 from candidates.backends.tokens import load_transformers_tokenizer, spelled_languages, transformers_tokenizer
+from candidates.common.arrivals import Pause, with_pauses
 from candidates.common.errors import ModelError, ResourceError, UsageError
 from candidates.common.threads import check_threads
 from candidates.formats import Record
@@ -80,6 +81,11 @@ class HfGenerator(Generator):
                 yield self.blank(source, id)
             else:
                 yield self.joined(source, self._candidates(source, id), id)
+
+    def generate_arriving(
+        self, sources: Iterable[str], idle: Callable[[], bool], *, skip: int = 0
+    ) -> Iterator[Record | Pause]:
+        return with_pauses(self.generate(sources, skip=skip), idle)
 
     def _candidates(self, source: str, id: int) -> list[list[Candidate]]:
         """The candidates of each sentence."""

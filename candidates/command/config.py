@@ -30,7 +30,7 @@ TRANSIENT = (
     "help",
     "convert",
 )
-TWO_WAY = ("split_sentences",)  # false is a choice, and differs from none
+TWO_WAY = ("split_sentences", "line_buffered")  # false is a choice, and differs from none
 RESOLVED = "# resolved in this run, stronger than the options above:"
 
 

@@ -157,6 +157,11 @@ class Journal:
         """Failed segments of the whole run, those before an interruption included."""
         return self._written.failed
 
+    @property
+    def digest(self) -> str:
+        """Of the input up to the last segment that was written."""
+        return self._written.digest
+
     def write(self, chunks: list[bytes], segments: int, failed: int = 0) -> None:
         """Append to each file its chunk for the next `segments` items, and commit if it is time."""
         digest = self._written.digest

@@ -24,6 +24,7 @@ COMMANDS = {
     "mbr-tune": "mbr.cli.tune.command",
     "mbr-serve": "mbr.cli.serve.command",
     "mbr-doctor": "mbr.cli.doctor",
+    "mbr-merge": "mbr.cli.merge",
     "pear": "pear.commands",
     "pear-score": "pear.cli.score",
     "pear-train": "pear.cli.train",
@@ -69,6 +70,7 @@ mbr_metaeval = partial(start, "mbr-metaeval")
 mbr_tune = partial(start, "mbr-tune")
 mbr_serve = partial(start, "mbr-serve")
 mbr_doctor = partial(start, "mbr-doctor")
+mbr_merge = partial(start, "mbr-merge")
 pear = partial(start, "pear")
 pear_score = partial(start, "pear-score")
 pear_train = partial(start, "pear-train")

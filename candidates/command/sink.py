@@ -39,6 +39,7 @@ class Sink:
         # A resumed run ends with the exit code of an uninterrupted one.
         self.failed_before = self._journal.last.failed if self._journal else 0
         self.before = self._journal.last.segments if self._journal else 0  # segments done in an interrupted run
+        self.written = self.before  # and those written since
 
     def __enter__(self) -> Self:
         if self._journal:
@@ -78,6 +79,7 @@ class Sink:
 
     def write(self, lines: bytes, others: Sequence[bytes], *, segments: int, failed: int) -> None:
         """Append the results of the next segments: lines of the output, and bytes for each of the other files."""
+        self.written += segments
         if not self._output:
             sys.stdout.buffer.write(lines)
             sys.stdout.buffer.flush()
@@ -85,6 +87,11 @@ class Sink:
             chunks = [head + chunk for head, chunk in zip(self._headers, [lines, *others], strict=True)]
             self._headers = [b""] * len(chunks)
             self._journal.write(chunks if self._output else chunks[1:], segments, failed)
+
+    def end(self, ends: Callable[[int, int, str], Sequence[bytes]]) -> None:
+        """Append to the other files what `ends` makes of the segments, those failed, and the input's digest."""
+        if self._journal and any(last := ends(self.written, self._journal.failed, self._journal.digest)):
+            self.write(b"", last, segments=0, failed=0)
 
     def finish(self, before_publishing: Callable[[int], None]) -> None:
         """Publish everything; `before_publishing` is called with the number of failed segments if there is a file."""

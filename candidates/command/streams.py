@@ -6,12 +6,14 @@ UsageError. Descriptors 0 to 2 are occupied in any case: a file opened there wou
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import io
 import os
 import sys
 from typing import Any, TextIO
 
+from candidates.common.arrivals import arrives
 from candidates.common.errors import UsageError
 from candidates.common.text import OutputFile
 
@@ -55,6 +57,30 @@ def open_standard_streams() -> None:
 def is_typed(path: str | None) -> bool:
     """Whether an input is typed in a terminal, where each line is to be answered before the next one comes."""
     return path == "-" and sys.stdin is not None and sys.stdin.isatty()
+
+
+def answers_lines(path: str | None, output: str | None, wanted: bool | None) -> bool:
+    """Whether each line of an input is answered as soon as it can be.
+
+    By default that is so in a terminal, and between two pipes: not where results go to a file that appears at the end.
+
+    Args:
+        path: the input; what is not standard input lies there whole.
+        output: the file of the results, None where they go to standard output.
+        wanted: --line-buffered or --no-line-buffered; None where neither was given.
+    """
+    if path != "-" or not arrives():
+        return False
+    return (output is None or is_typed(path)) if wanted is None else wanted
+
+
+def add_line_option(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--line-buffered",
+        action=argparse.BooleanOptionalAction,
+        help="answer each line of standard input as soon as it can be (default: yes in a terminal, and in a pipe "
+        "without -o)",
+    )
 
 
 def check_standard_output() -> None:

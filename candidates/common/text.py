@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
+from candidates.common.arrivals import Arrivals, arrives, standard_arrivals
 from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
 from candidates.common.notes import note
 
@@ -319,11 +320,11 @@ def _number_of(error: Exception) -> int | None:
     return int(match[1]) if match else None
 
 
-def _open_binary(path: str | Path) -> IO[bytes]:
+def _open_binary(path: str | Path) -> IO[bytes] | Arrivals:
     if str(path) == "-":
         if sys.stdin is None:
             raise InputError("standard input is closed; name a file")
-        return open(sys.stdin.fileno(), "rb", closefd=False)
+        return standard_arrivals() if arrives() else open(sys.stdin.fileno(), "rb", closefd=False)
     if str(path).endswith(".gz"):
         return io.BufferedReader(gzip.open(path, "rb"))
     return open(path, "rb")

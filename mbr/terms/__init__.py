@@ -25,12 +25,9 @@ TERMS = LazyTable(
         "logprob": "mbr.terms.logprob:LogProbability",
         "reverse": "mbr.terms.reverse:Reverse",
         "length": "mbr.terms.length:Length",
-<<<<<<< HEAD
         "coverage": "mbr.terms.coverage:Coverage",
         "coverage-back": "mbr.terms.coverage:CoverageBack",
-=======
         "glossary": "mbr.terms.glossary:Glossary",
->>>>>>> guards
     },
     group="mbr_decode.terms",
 )

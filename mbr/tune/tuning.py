@@ -174,7 +174,7 @@ class _LookedAt:
         complete = recipe.complete()
         utility = {**recipe.options, **self.settings.get(recipe.utility, {})}
         terms = {term.name: {**term.options, **self.settings[term.name]} for term in recipe.terms}
-        fields = complete.fields(utility, complete.make_strategy(), terms, {}, "all")
+        fields = complete.fields(utility, complete.make_strategy(), terms, {}, {}, "all")
         return Signature({**fields, "version": __version__})
 
 

@@ -218,7 +218,7 @@ def test_an_unknown_name_ends_with_2(words: tuple[str, ...], here: Path) -> None
 def test_an_unknown_option_ends_with_2(command: str, here: Path) -> None:
     task = (
         ["score", "--input", "pairs.tsv"] if command == "pear" else ["pear-folder", "x"] * (command == "pear-convert")
-    )
+    ) + ["x"] * (command == "mbr-merge")
     code, message = outcome([command, *task, "--nonesuch"])
     assert code == 2, message
     assert "--nonesuch" in message

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from itertools import count
 from typing import Any, ClassVar
@@ -25,6 +25,7 @@ from candidates.backends.base import Generator
 from candidates.backends.openai.answers import choice_logprob, choice_text, model_names
 from candidates.backends.openai.client import Server
 from candidates.backends.openai.prompt import Prompt
+from candidates.common.arrivals import PAUSE, Pause, without_pauses
 from candidates.common.errors import InputError, ModelError, UsageError
 from candidates.formats import BadRecord, Record
 from candidates.lists import Candidate, CandidateList, check_text
@@ -91,13 +92,21 @@ class ServerGenerator(Generator):
         self._pool.shutdown(cancel_futures=True)
 
     def generate(self, sources: Iterable[str], *, skip: int = 0) -> Iterator[Record]:
+        return without_pauses(self.generate_arriving(sources, lambda: False, skip=skip))
+
+    def generate_arriving(
+        self, sources: Iterable[str], idle: Callable[[], bool], *, skip: int = 0
+    ) -> Iterator[Record | Pause]:
         waiting: deque[Future[Record]] = deque()
         try:
             for id, source in enumerate(sources):
                 if id >= skip:
                     waiting.append(self._pool.submit(self._record, id, source))
-                while waiting and (len(waiting) >= self._look_ahead or waiting[0].done()):
+                pause = idle()
+                while waiting and (pause or len(waiting) >= self._look_ahead or waiting[0].done()):
                     yield waiting.popleft().result()
+                if pause:
+                    yield PAUSE
             while waiting:
                 yield waiting.popleft().result()
         except CancelledError as exc:

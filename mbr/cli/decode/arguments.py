@@ -9,6 +9,7 @@ import argparse
 
 from candidates.command.console import Parser, add_message_options
 from candidates.command.model_options import add_model_options
+from candidates.command.streams import add_line_option
 from candidates.formats import INPUT_FORMATS
 from candidates.options import add_generation_options, file_option
 from mbr.cli.common.recipes import add_rule_options
@@ -146,7 +147,17 @@ def _add_output(p: argparse.ArgumentParser) -> None:
     g.add_argument("--format", choices=("text", "tsv", "jsonl"), default="text", help="output format")
     g.add_argument("--top", type=int, default=1, metavar="K", help="best K candidates per source")
     g.add_argument("--matrix", metavar="FILE.npz", help="also keep the utility matrices")
+    g.add_argument(
+        "--route",
+        metavar="CONDITION",
+        help="also write the decisions that meet it to --route-output, such as 'margin<0.1 or guard'; it has numbers "
+        "(margin, estimated_regret, score, terms by name), flags (tie, guard, truncated, error, ...), and, or, not",
+    )
+    g.add_argument("--route-output", metavar="FILE.jsonl", help="the file of --route, for those who check translations")
+    g.add_argument("--report", metavar="FILE.json", help="also write versions, counts, flags and times of the run")
+    g.add_argument("--price-per-hour", type=float, metavar="X", help="of this machine; the report has what it cost")
     g.add_argument("--save-candidates", metavar="FILE", help="also keep the candidate lists generated from text")
+    add_line_option(g)
     g.add_argument("--force", action="store_true", help="overwrite existing files, discard an interrupted run")
     g.add_argument("--resume", action="store_true", help="continue an interrupted run (needs -o)")
     g.add_argument(
@@ -158,7 +169,10 @@ def _add_output(p: argparse.ArgumentParser) -> None:
 
 
 def _add_cluster(p: argparse.ArgumentParser) -> None:
-    g = p.add_argument_group("many machines (pip install 'mbr-decode[ray]')")
+    g = p.add_argument_group("many machines (--ray: pip install 'mbr-decode[ray]')")
+    g.add_argument(
+        "--shard", metavar="I/N", help="decide every N-th part of the input, from the I-th on; see mbr-merge"
+    )
     g.add_argument(
         "--ray",
         nargs="?",

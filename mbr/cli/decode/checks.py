@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any
 
 from candidates.command.console import Console
 from candidates.common.errors import UsageError
 from candidates.common.words import agreeing
 from candidates.options import given_options
+from mbr.cli.common.shards import SUFFIX, Shard
 from mbr.cli.decode.cluster import check_cluster
+from mbr.cli.decode.route import parse_route
 from mbr.recipe import Changes, PrefilterSpec
 from mbr.recipe.words import option_pairs, parse_strategy, parse_terms, required
 
@@ -28,6 +31,7 @@ def check(options: argparse.Namespace, console: Console) -> None:
     if options.top > MOST_TOP:  # text has as many lines for each source, whatever its list holds
         raise UsageError(f"--top {options.top} is out of range; expected a number from 1 to {MOST_TOP}")
     check_cluster(options)
+    _check_production(options)
     if options.resume and not options.output:
         raise UsageError("--resume needs an output file (-o FILE)")
     if options.nbest == 1:
@@ -41,6 +45,31 @@ def check(options: argparse.Namespace, console: Console) -> None:
     else:
         _check_no_generation(options)
     _check_outputs(options)
+
+
+def _check_production(options: argparse.Namespace) -> None:
+    if (options.route is None) != (options.route_output is None):
+        raise UsageError("--route and --route-output go together: --route 'margin<0.1' --route-output check.jsonl")
+    if options.route is not None:
+        from mbr.terms import TERMS
+        from mbr.utilities import utility_names
+
+        parse_route(options.route, [*TERMS, *utility_names()])
+    if options.price_per_hour is not None:
+        if options.report is None:
+            raise UsageError("--price-per-hour goes with --report, which has what the run cost")
+        if not 0 <= options.price_per_hour < math.inf:
+            raise UsageError(f"--price-per-hour {options.price_per_hour} is not a price; expected 0 or more")
+    if options.shard is None:
+        return
+    Shard.parse(options.shard)
+    if options.output is None:
+        raise UsageError("--shard needs an output file (-o FILE), beside which mbr-merge finds the pieces")
+    for name in ("ray", "budget_total"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--shard cuts the input for machines apart; leave out --{name.replace('_', '-')}")
+    if options.line_buffered:
+        raise UsageError("--line-buffered answers lines as they come; leave it out with --shard")
 
 
 def _check_no_generation(options: argparse.Namespace) -> None:
@@ -64,13 +93,16 @@ def _check_outputs(options: argparse.Namespace) -> None:
         force=options.force,
         journaled=True,
         resume=options.resume,
-        others={} if options.budget_total is None else {".scores": "the scores of an unfinished run"},
+        others={
+            **({} if options.budget_total is None else {".scores": "the scores of an unfinished run"}),
+            **({} if options.shard is None else {SUFFIX: "the pieces of a shard"}),
+        },
     )
 
 
 def output_files(options: argparse.Namespace) -> dict[str, str]:
     """The files a run writes, by option."""
-    names = ("output", "matrix", "save_candidates")
+    names = ("output", "matrix", "save_candidates", "route_output", "report")
     return {name.replace("_", "-"): path for name in names if (path := getattr(options, name)) is not None}
 
 

@@ -39,6 +39,8 @@ def check_cluster(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and not 0 < value < 1e6 and not (name == "ray_gpus" and value == 0):
             raise UsageError(f"--{name.replace('_', '-')} {value} is not a positive number")
+    if options.line_buffered:
+        raise UsageError("--line-buffered answers lines on this machine; leave it out with --ray")
     if options.threads is None:
         options.threads = options.ray_cpus or 1
 

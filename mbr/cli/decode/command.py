@@ -92,8 +92,11 @@ def _run(
 ) -> int:
     from candidates.command.streams import is_typed
     from mbr.cli.decode.cluster import decoder_plan, on_cluster
+    from mbr.cli.decode.route import parse_route
     from mbr.cli.decode.run import decode_into_sink
 
+    if options.route is not None:
+        parse_route(options.route, [term.name for term in recipe.terms])  # before any model is loaded
     plan_of_decoder = decoder_plan(options, recipe)
     decoder = stack.enter_context(plan_of_decoder.open())
     decoder.show_progress(console.shows_progress and not is_typed(options.candidates or options.sources))

@@ -7,27 +7,31 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from candidates.cli import generate_lists, show_counts, show_notices
 from candidates.command.config import save_config
 from candidates.command.console import Console, going_on
-from candidates.command.journal import Publisher, beside, publish_as_is
+from candidates.command.journal import beside
 from candidates.command.progress import segment_bar
 from candidates.command.sink import Sink
-from candidates.command.streams import is_typed
-from candidates.common.errors import InputError
-from candidates.formats import BadRecord, guess_format, render_failure, render_list
+from candidates.command.streams import answers_lines
+from candidates.common.arrivals import nothing_arrives, with_pauses
+from candidates.common.words import counted
+from candidates.formats import Record, guess_format
 from candidates.generation import Generator
 from mbr.cache.log import ScoreLog
+from mbr.cli.common.shards import LINES, Piece, Shard
+from mbr.cli.decode.companions import Companions
 from mbr.cli.decode.records import header, render
+from mbr.cli.decode.report import RunReport, TimedDecoder, timed, write_report
 from mbr.cli.decode.tally import Tally
 from mbr.decide import Decision
-from mbr.matrix import publish_matrices
 from mbr.pipeline import Decoder
 from mbr.recipe import recipe_mapping
 from mbr.signature import Signature
@@ -50,11 +54,12 @@ def decode_into_sink(
     """
     signature = _signature(decoder, generator, options)
     output = Path(options.output) if options.output else None
-    files = _Companions(options)
-    tally = Tally()
-    typed = is_typed(options.candidates or options.sources)
+    settings = _settings(signature, options)
+    head = header(options.format)
+    files = Companions(options, settings, head, [term.name for term in decoder.recipe.terms])
+    tally, report = Tally(), RunReport()
+    decoder = timed(decoder, report.clock)
     with ExitStack() as stack:
-        settings = _settings(signature, options)
         sink = Sink(output, files.publishers, settings, resume=options.resume, force=options.force)
         stack.enter_context(going_on(sink.way_on))
         stack.enter_context(sink)
@@ -64,29 +69,89 @@ def decode_into_sink(
             log = ScoreLog(path, json.dumps(settings), resume=options.resume, force=options.force, warn=console.warn)
             decoder = replace(decoder, memory=stack.enter_context(log))
         bar = stack.enter_context(segment_bar(console, _one_per_line(options), done=sink.done))
-        sink.begin(header(options.format), *(b"" for _ in files.publishers))
-        records = generate_lists(generator, options.sources, sink) if generator else sink.remaining(lists)
-        windows = cluster.windows(decoder, records) if cluster else decoder.windows(records, singly=typed)
-        for window in windows:
+        sink.begin(head, *files.heads)
+        for window, segments in _windows(decoder, lists, generator, options, sink, cluster):
             if generator is not None:
                 show_notices(generator, console)
-            lines = b"".join(render(decision, options.format, options.top) for decision in window)
-            failed = sum(decision.error is not None for decision in window)
-            sink.write(lines, files.chunks(window), segments=len(window), failed=failed)
+            with report.clock.stage("writing"):
+                lines = b"".join(render(decision, options.format, options.top) for decision in window)
+                failed = sum(decision.error is not None for decision in window)
+                chunks = files.chunks(window, Piece(sink.written, segments, len(lines)))
+                sink.write(lines, chunks, segments=segments, failed=failed)
             tally.add(window, console)
-            bar.update(len(window))
+            report.add(window)
+            bar.update(segments)
             if cluster:
                 bar.set_postfix_str(cluster.summary.rates())
         if log is not None:
             log.remove()
+        sink.end(files.ends)
+        if options.report:
+            more = {"done_before": sink.before} | ({"routed": files.routed} if options.route else {})
+            content = report.content(decoder, signature, more, options.price_per_hour)
+            write_report(Path(options.report), content)
         resolved = {"recipe": recipe_mapping(decoder.recipe)}
         sink.finish(lambda count: save_config(cast(Path, output), options, str(signature), count, resolved))
     if generator is not None:
         show_counts(generator, console)
-    if not tally.segments and not sink.done:
+    if not sink.written:
         console.warn_of_nothing(options.candidates or options.sources, "list" if generator is None else "line of text")
+    if options.route:
+        console.info(f"{counted(files.routed, 'segment')} routed to {options.route_output}", routed=files.routed)
     tally.report(console, signature, done_before=sink.before)
     return 1 if tally.failed or sink.failed_before else 0
+
+
+def _windows(
+    decoder: Decoder,
+    lists: Any,
+    generator: Generator | None,
+    options: argparse.Namespace,
+    sink: Sink,
+    cluster: ClusterRun | None,
+) -> Iterator[tuple[Sequence[Decision], int]]:
+    """The decisions of each window, and how many segments of the input it has: those of other shards have none."""
+    path = options.candidates or options.sources
+    shard = None if options.shard is None else Shard.parse(options.shard)
+    arriving = not (shard or cluster) and answers_lines(path, options.output, options.line_buffered)
+    if generator is not None:
+        keep = None if shard is None else shard.has_line
+        records: Iterator[Any] = generate_lists(generator, options.sources, sink, arriving=arriving, keep=keep)
+    elif shard is not None:
+        records = sink.checked(lists)
+    else:
+        records = with_pauses(sink.remaining(lists), nothing_arrives) if arriving else sink.remaining(lists)
+    records = cast(TimedDecoder, decoder).clock.items("input", records)
+    if shard is None:
+        windows = cluster.windows(decoder, records) if cluster else decoder.windows(records)
+        return ((window, len(window)) for window in windows)
+    if generator is None:
+        return _windows_of_shard(decoder, records, shard, sink.done)
+    return _lines_of_shard(decoder, records, shard, sink.done)
+
+
+def _windows_of_shard(
+    decoder: Decoder, records: Iterator[Record], shard: Shard, done: int
+) -> Iterator[tuple[Sequence[Decision], int]]:
+    """Every window is cut, as in one run; those done before, and those of other shards, are not decided."""
+    read = 0
+    for number, window in enumerate(decoder.cut(records)):
+        read += len(window)
+        if read > done:
+            yield decoder.decide(window) if shard.has(number) else (), len(window)
+
+
+def _lines_of_shard(
+    decoder: Decoder, records: Iterator[Record], shard: Shard, done: int
+) -> Iterator[tuple[Sequence[Decision], int]]:
+    """The same for text: windows end with their block of lines, and the lines of other shards have no candidates."""
+    for block, numbered in groupby(enumerate(records, done), key=lambda entry: entry[0] // LINES):
+        lists = (record for _, record in numbered)
+        if shard.has(block):
+            for window in decoder.cut(lists):
+                yield decoder.decide(window), len(window)
+        else:
+            yield (), sum(1 for _ in lists)
 
 
 def _one_per_line(options: argparse.Namespace) -> str | None:
@@ -110,34 +175,6 @@ def _signature(decoder: Decoder, generator: Generator | None, options: argparse.
 def _settings(signature: Signature, options: argparse.Namespace) -> dict[str, Any]:
     """Settings that must be the same for a run to continue an interrupted one."""
     settings = {"signature": str(signature), "format": options.format, "top": options.top, "on-error": options.on_error}
+    settings |= {name: getattr(options, name) for name in ("route", "shard")}
     # These may change the last digit of a score.
     return settings | {name: getattr(options, name) for name in ("batch_tokens", "device", "threads", "backend")}
-
-
-class _Companions:
-    """The files beside the output: matrices, and the candidate lists that were made."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self._matrix = options.matrix is not None
-        self._lists = options.save_candidates is not None
-        self.publishers: list[tuple[Path, Publisher]] = []
-        if options.matrix:
-            self.publishers.append((Path(options.matrix), publish_matrices))
-        if options.save_candidates:
-            self.publishers.append((Path(options.save_candidates), publish_as_is))
-
-    def chunks(self, window: Sequence[Decision]) -> list[bytes]:
-        """The bytes that a window adds to each file."""
-        chunks = []
-        if self._matrix:
-            chunks.append(b"".join(decision.matrix.pack() for decision in window if decision.matrix))
-        if self._lists:
-            chunks.append(b"".join(_list_of(decision) for decision in window))
-        return chunks
-
-
-def _list_of(decision: Decision) -> bytes:
-    """The candidates behind a decision, as JSONL."""
-    if decision.candidates is not None:
-        return render_list(decision.candidates, "jsonl", 0)
-    return render_failure(BadRecord(decision.id, InputError(decision.error or ""), decision.source), "jsonl", 0)
