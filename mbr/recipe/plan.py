@@ -167,7 +167,7 @@ def cautions(recipe: Recipe, origin: Origin | None) -> list[str]:
         return []
     return [
         f"the bundled PEAR {recipe.options['model']} decides without log-probabilities; alone it chooses worse than "
-        "the translation model itself (docs/bundled-pear.md). Give lists with log-probabilities and --add logprob=6, "
+        "the translation model itself (docs/bundled-pear.md). Give lists with log-probabilities and --recipe en-de, "
         "let mbr-decode translate the text itself, or take another utility (--utility chrf)"
     ]
 
