@@ -35,6 +35,7 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.speed_utilities
 	.venv-light/bin/python -m benchmarks.speed_metaeval
 	.venv-light/bin/python -m benchmarks.stream_memory
+	.venv-light/bin/python -m benchmarks.load_serve
 	.venv-light/bin/python -m benchmarks.matrices
 	.venv-light/bin/python -m benchmarks.strategies
 	.venv-light/bin/python -m benchmarks.strategies_quality

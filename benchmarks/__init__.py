@@ -16,6 +16,7 @@ built once. The docstring of each says what it proves. What they share is in `be
 | speed_utilities | What do COMET, chrF, BLEU and TER cost? | mbrs 0.1.8 | half an hour | yes |
 | speed_metaeval | What does meta-evaluation cost? | the definitions | minutes | yes |
 | stream_memory | Does memory grow with the input? | a tenth of the input | minutes | yes |
+| load_serve | Does the service stay quick and small under load? | a batch | a quarter of an hour | |
 | **Does it choose well?** | | | | |
 | matrices | Makes the complete matrices that the next two replay | | two hours | |
 | strategies | How much utility do fewer comparisons lose? | half a matrix, the rules of mbrs | an hour | yes |
