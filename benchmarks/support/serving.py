@@ -135,7 +135,7 @@ def send(
 ) -> None:
     """One request; a connection of its own, unless one is given."""
     own = connection is None
-    connection = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     began = time.perf_counter()
     try:
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
@@ -170,7 +170,7 @@ def as_fast_as_it_can(port: int, path: str, bodies: Callable[[int], Body], clien
     lock = threading.Lock()
 
     def work() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
         while True:
             with lock:
                 number = next(numbers, None)
