@@ -104,7 +104,8 @@ class Outcome:
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
     without_retry_after: int = 0
-    lasted: float = 0.0
+    lasted: float = 0.0  # from the first request to the last answer
+    drained: float = 0.0  # from the last request of an open loop to the last answer
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(self, status: int, seconds: float, retry_after: str | None) -> None:
@@ -159,7 +160,8 @@ def at_rate(port: int, path: str, bodies: Callable[[int], Body], rate: float, se
             if pause > 0:
                 time.sleep(pause)
             pool.submit(send, port, path, bodies(number), outcome)
-        outcome.lasted = time.monotonic() - began
+        sent = time.monotonic()
+    outcome.lasted, outcome.drained = time.monotonic() - began, time.monotonic() - sent
     return outcome
 
 
