@@ -38,6 +38,7 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.stream_latency
 	.venv-light/bin/python -m benchmarks.stream_memory
 	.venv-light/bin/python -m benchmarks.cluster
+	.venv-light/bin/python -m benchmarks.load_serve
 	.venv-light/bin/python -m benchmarks.matrices
 	.venv-light/bin/python -m benchmarks.strategies
 	.venv-light/bin/python -m benchmarks.strategies_quality

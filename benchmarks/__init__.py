@@ -19,6 +19,7 @@ built once. The docstring of each says what it proves. What they share is in `be
 | stream_latency | How long does a line in a pipe wait, and what does answering lines cost? | a file | minutes | yes |
 | stream_memory | Does memory grow with the input? | a tenth of the input | minutes | yes |
 | cluster | What do a Ray cluster's workers gain and its driver cost? | one worker, one process | half an hour | |
+| load_serve | Does the service stay quick and small under load? | a batch | a quarter of an hour | |
 | **Does it choose well?** | | | | |
 | matrices | Makes the complete matrices that the next two replay | | two hours | |
 | strategies | How much utility do fewer comparisons lose? | half a matrix, the rules of mbrs | an hour | yes |

@@ -11,7 +11,12 @@ from typing import Any
 
 from benchmarks.support.places import ROOT, WORK
 
-PEERS = {"pear-mt": ("pear-mt",), "mbrs": ("mbrs", "setuptools")}  # what to install; constraints/<name>.txt pins it
+# What to install, in this order; constraints/<name>.txt pins it.
+PEERS = {
+    "pear-mt": (("torch",), ("pear-mt",)),
+    "mbrs": (("torch",), ("mbrs", "setuptools")),
+    "litellm": (("litellm",),),
+}
 
 
 def version(name: str) -> str:
@@ -29,7 +34,7 @@ def environment(name: str) -> Path:
         print(f"building an environment for {name} {version(name)} ...", file=sys.stderr)
         constraints = ROOT / "constraints" / f"{name}.txt"
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        for packages in (("torch",), PEERS[name]):
+        for packages in PEERS[name]:
             subprocess.run([python, "-m", "pip", "install", "--quiet", "-c", str(constraints), *packages], check=True)
         (folder / "complete").touch()
     return python
@@ -46,6 +51,11 @@ def ask_mbrs(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Decode the lists of some jobs (see peer_mbrs.py) with mbrs 0.1.8, on one thread."""
     python = environment("mbrs")
     return _ask(python, "peer_mbrs.py", {"jobs": jobs})
+
+
+def ask_litellm(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rerank through each route of litellm that a service must answer (see peer_litellm.py)."""
+    return _ask(environment("litellm"), "peer_litellm.py", request)
 
 
 def _ask(python: Path, script: str, request: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """The door of the scheduler, open to any thread: requests are admitted, joined or refused, and wait here.
 
-Admission goes by estimated tokens of everything that is not finished. A request equal to one under way waits for the
-same answer and costs nothing.
+Admission goes by estimated tokens of everything that is not finished, and by the seconds that these take at the speed
+measured so far, so that a queue is as short on a slow machine as on a quick one. A request equal to one under way waits
+for the same answer and costs nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from mbr.serve.watch import Watch
 
 LONGEST_RETRY = 60  # seconds
 FORGET = 0.98  # weight of the past in the measured speed, per step
+FIRST_GUESS = (20_000.0, 1.0)  # estimated tokens, and the seconds they take, before anything is measured
+# Others do not wait for more of a long request than this many tokens: it takes turns (`mbr.serve.portions`).
+LONG_TOKENS = 16_384
 
 
 class Inbox:
     """Jobs that the scheduler's thread has not taken yet, and the account of all that is under way."""
 
-    def __init__(self, max_queue_tokens: int, watch: Watch) -> None:
+    def __init__(self, max_queue_tokens: int, max_queue_seconds: float, watch: Watch) -> None:
         self.max_queue_tokens = max_queue_tokens
+        self.max_queue_seconds = max_queue_seconds
         self._watch = watch
         self._changed = threading.Condition()
         self._fresh: list[Job] = []
@@ -36,8 +41,9 @@ class Inbox:
         self._draining = False
         self._noticed = False
         self._tokens = 0
+        self._ahead = 0  # tokens that a new request waits for
         self._jobs = 0
-        self._speed = (0.0, 0.0)  # tokens, and the seconds they took
+        self._speed = FIRST_GUESS
 
     @property
     def generation(self) -> Generation | None:
@@ -69,8 +75,7 @@ class Inbox:
                         f"{request.recipe!r} is not served; expected one of {', '.join(generation.decoders)}"
                     )
             keys = [_key(generation, request) for request in requests]
-            new = sum(r.tokens for r, key in zip(requests, keys, strict=True) if key not in self._by_key)
-            self._admit(new)
+            self._admit([r.tokens for r, key in zip(requests, keys, strict=True) if key not in self._by_key])
             tickets = [
                 self._enter(generation, request, key, prepare) for request, key in zip(requests, keys, strict=True)
             ]
@@ -105,6 +110,7 @@ class Inbox:
         with self._changed:
             self._forget_key(job)
             self._tokens -= job.request.tokens
+            self._ahead -= min(job.request.tokens, LONG_TOKENS)
             self._jobs -= 1
             job.generation.jobs -= 1
             self._report()
@@ -120,9 +126,10 @@ class Inbox:
             return True
 
     def measured(self, tokens: int, seconds: float) -> None:
-        """Tokens of finished work and the seconds of computing behind them, for Retry-After."""
-        past_tokens, past_seconds = self._speed
-        self._speed = (FORGET * past_tokens + tokens, FORGET * past_seconds + seconds)
+        """Tokens of finished work and the seconds of computing behind them, for admission."""
+        with self._changed:
+            past_tokens, past_seconds = self._speed
+            self._speed = (FORGET * past_tokens + tokens, FORGET * past_seconds + seconds)
 
     def replace(self, generation: Generation) -> None:
         """From now on requests get these decoders; the old ones are closed when their last job has ended."""
@@ -154,21 +161,23 @@ class Inbox:
             raise Unavailable("the models are being loaded; try again when /ready answers 200")
         return self._generation
 
-    def _admit(self, tokens: int) -> None:
+    def _admit(self, new: Sequence[int]) -> None:
+        """Refuse requests of these tokens that do not fit, ever or now."""
+        tokens = sum(new)
         if tokens > self.max_queue_tokens:
             self._watch.dropped("too large")
             raise TooLarge(
                 f"the request takes up to {tokens:,} tokens, and this service {self.max_queue_tokens:,} at once; send "
                 "fewer or shorter candidates, use a strategy with fewer passes, or raise --max-queue-tokens"
             )
-        if self._tokens + tokens > self.max_queue_tokens:
+        done, seconds = self._speed
+        wait = (self._ahead + sum(min(one, LONG_TOKENS) for one in new)) * seconds / max(done, 1.0)
+        if self._jobs and (self._tokens + tokens > self.max_queue_tokens or wait > self.max_queue_seconds):
             self._watch.dropped("queue full")
-            done, seconds = self._speed
-            wait = math.ceil((self._tokens + tokens - self.max_queue_tokens) * seconds / done) if done else 1
             raise QueueFull(
-                f"{self._tokens:,} tokens are waiting, and the request takes up to {tokens:,}, with room for "
-                f"{self.max_queue_tokens:,}; try again later",
-                min(max(wait, 1), LONGEST_RETRY),
+                f"{self._tokens:,} tokens are under way, and the request takes up to {tokens:,}; with it the queue "
+                f"would be {wait:.1f} s long; try again later",
+                math.ceil(min(max(wait - self.max_queue_seconds, 1), LONGEST_RETRY)),
             )
 
     def _enter(self, generation: Generation, request: Request, key: Hashable, prepare: Callable[[Job], None]) -> Ticket:
@@ -184,6 +193,7 @@ class Inbox:
         if key is not None:
             self._by_key[key] = job
         self._tokens += request.tokens
+        self._ahead += min(request.tokens, LONG_TOKENS)
         self._jobs += 1
         generation.jobs += 1
         job.candidates = request.candidates

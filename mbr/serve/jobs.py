@@ -138,6 +138,7 @@ class Job:
     pair_tokens: int = 1
     began: float | None = None
     tokens: int = 0
+    credited: int = 0  # of its estimated tokens, those that count as done
     turn: int = 0
     stopped: bool = False
     ended: bool = False

@@ -1,8 +1,8 @@
 """uvicorn's HTTP protocol with limits for slow and silent connections, which it does not have.
 
 A connection has some seconds to send the head of a request, from its beginning and whatever it trickles, and as many
-to take each part of an answer. When there are too many connections, the one that has been without a request for longest
-is closed; those at work never are.
+to take each part of an answer. When there are too many connections, the one that has been waiting for its client for
+longest is closed; one whose request is complete never is.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.idle_since: float | None = self.loop.time()
+        self.waits_since: float | None = self.loop.time()  # for its client; None while a request is answered
         self._wait_for_head()
         if len(self.connections) > self.max_connections:
-            idle = [one for one in self.connections if isinstance(one, PatientProtocol) and one.idle_since is not None]
-            oldest = min(idle, key=lambda one: one.idle_since or 0.0, default=None)
+            others = [one for one in self.connections if isinstance(one, PatientProtocol) and one is not self]
+            waiting = [one for one in others if one.waits_since is not None]
+            oldest = min(waiting, key=lambda one: one.waits_since or 0.0, default=None)
             if oldest is not None:
-                oldest.idle_since = None  # it is gone only in the next turn of the loop
+                oldest.waits_since = None  # it is gone only in the next turn of the loop
                 oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -44,14 +45,19 @@ class PatientProtocol(H11Protocol):
         before = self.cycle
         super().handle_events()
         if self.cycle is not before:  # a whole head has arrived
-            self.idle_since = None
             self._forget_timer()
-        elif self.idle_since is not None and self._timer is None and not self.transport.is_closing():
+        elif self._timer is None and self._between_requests and not self.transport.is_closing():
             self._wait_for_head()  # the first bytes of another request on the same connection
+        if self.cycle is not None and not (self.cycle.more_body or self.cycle.response_complete):
+            self.waits_since = None
 
     def on_response_complete(self) -> None:
-        self.idle_since = self.loop.time()
+        self.waits_since = self.loop.time()
         super().on_response_complete()
+
+    @property
+    def _between_requests(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -77,7 +83,7 @@ class PatientProtocol(H11Protocol):
     def _too_slow(self) -> None:
         """A head that has begun gets 408; a connection that never sent a byte is just closed."""
         self._timer = None
-        if self.transport.is_closing() or self.idle_since is None:
+        if self.transport.is_closing() or not self._between_requests:
             return
         if self.conn.our_state is h11.IDLE and self.conn.trailing_data[0]:
             body = body_of(Problem(408, f"the head of the request was not complete after {self.header_seconds:g} s"))

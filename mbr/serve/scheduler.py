@@ -46,6 +46,7 @@ class Scheduler(Closing):
 
     Args:
         max_queue_tokens: estimated tokens that may be under way.
+        max_queue_seconds: how long they may take, at the measured speed.
         portion: pairs of a request per step.
         step_tokens: tokens per step.
         fallback: whether the first candidate stands in where scoring fails.
@@ -56,13 +57,14 @@ class Scheduler(Closing):
         self,
         *,
         max_queue_tokens: int,
+        max_queue_seconds: float = 5.0,
         portion: int = PORTION,
         step_tokens: int = STEP_TOKENS,
         fallback: bool = False,
         watch: Watch | None = None,
     ) -> None:
         self._watch = watch or Watch()
-        self._inbox = Inbox(max_queue_tokens, self._watch)
+        self._inbox = Inbox(max_queue_tokens, max_queue_seconds, self._watch)
         self._portion = portion
         self._step_tokens = step_tokens
         self._fallback = fallback
@@ -70,7 +72,7 @@ class Scheduler(Closing):
         self._jobs: dict[Job, None] = {}  # taken from the inbox and not ended, in the order of arrival
         self._waiting: deque[Job] = deque()  # with a list, not begun
         self._turn = 0
-        self._answered = 0  # estimated tokens of jobs that ended since the last step
+        self._done_tokens = 0  # estimated tokens that were done since the last step
         self._stopping = threading.Event()
         self._to_prepare: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads = [
@@ -243,6 +245,7 @@ class Scheduler(Closing):
             job.turn = self._turn
             rows += (pairs := plan.pairs(job.conversation))
             job.tokens += cost(utility, job.conversation, pairs)
+            self._credit(job, pairs * job.pair_tokens)
         before, began = utility.work(), time.perf_counter()
         try:
             ended = pool.step(plan.conversations, plan.pairs)
@@ -252,8 +255,8 @@ class Scheduler(Closing):
             self._finish(job, conversation)
         seconds, after = time.perf_counter() - began, utility.work()
         self._watch.step(rows, after.tokens - before.tokens, after.padding - before.padding, seconds)
-        self._inbox.measured(self._answered, seconds)
-        self._answered = 0
+        self._inbox.measured(self._done_tokens, seconds)
+        self._done_tokens = 0
 
     def _one_by_one(self, utility: Utility, pool: Pool[Job], jobs: Iterable[Job]) -> list[tuple[Job, OpenConversation]]:
         """The step again for each request by itself; those that raise again have failed."""
@@ -324,7 +327,7 @@ class Scheduler(Closing):
             queue_seconds=began - job.submitted,
             inference_seconds=now - began,
         )
-        self._answered += job.request.tokens
+        self._credit(job, job.request.tokens)  # adaptive strategies end early
         if decision is not None:
             self._watch.ended(job.request.recipe, now - began, decision.passes)
             if job.stopped:
@@ -335,6 +338,12 @@ class Scheduler(Closing):
             else:
                 self._watch.dropped(reason)
                 ticket.fail(error)
+
+    def _credit(self, job: Job, tokens: int) -> None:
+        """Count some of a job's estimated tokens as done, for the measured speed."""
+        tokens = max(min(tokens, job.request.tokens - job.credited), 0)
+        job.credited += tokens
+        self._done_tokens += tokens
 
     def _pool(self, decoder: Decoder) -> tuple[Utility, Pool[Job]]:
         """The pool of a decoder's utility, which all recipes with the same model share."""
@@ -349,9 +358,11 @@ class Scheduler(Closing):
             if job.ended or all(ticket.cancelled for ticket in tuple(job.tickets)):
                 continue
             assert job.request.prepare is not None
+            began = time.perf_counter()
             try:
                 self._inbox.prepared(job, job.request.prepare())
             except Exception as exc:
                 if not isinstance(exc, MbrError):
                     self._watch.error(described(exc))
                 self._inbox.prepared(job, as_error(exc))
+            self._inbox.measured(0, time.perf_counter() - began)

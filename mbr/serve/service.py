@@ -41,6 +41,7 @@ class Service(Closing):
         self._lock = threading.Lock()
         self.scheduler = Scheduler(
             max_queue_tokens=settings.max_queue_tokens,
+            max_queue_seconds=settings.max_queue_seconds,
             portion=settings.portion,
             step_tokens=settings.step_tokens,
             fallback=fallback,

@@ -23,7 +23,8 @@ def _limit(default: Any, words: str, *, least: float = 1) -> Any:
 class Settings:
     """Limits, with their defaults."""
 
-    max_queue_tokens: int = _limit(400_000, "estimated tokens under way; beyond it requests get 429")
+    max_queue_tokens: int = _limit(2_000_000, "estimated tokens under way; beyond it requests get 429")
+    max_queue_seconds: float = _limit(5.0, "length of the queue at the measured speed; beyond it, 429", least=0.001)
     max_candidates: int = _limit(256, "candidates per request; more get 413")
     max_texts: int = _limit(64, "texts per request of translations; more get 413")
     nbest: int = _limit(20, "candidates that are made for a translation, unless the request says how many")

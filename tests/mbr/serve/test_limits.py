@@ -6,7 +6,9 @@ import gzip
 import hmac
 import http.client
 import json
+import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -172,6 +174,20 @@ def test_many_silent_connections_leave_room_for_others(chrf: Site) -> None:
             connection.close()
 
 
+@pytest.mark.skipif(shutil.which("slowhttptest") is None, reason="no slowhttptest here; Debian has it")
+@pytest.mark.parametrize("kind", [["-H"], ["-B", "-s", "8192"], ["-X", "-w", "1", "-y", "2", "-n", "1", "-z", "1"]])
+def test_slowhttptest_does_not_keep_others_out(kind: list[str], chrf: Site) -> None:
+    address = f"{chrf.address}/{'page.js' if kind[0] == '-X' else 'v1/decode'}"
+    command = ["slowhttptest", *kind, "-c", "120", "-r", "100", "-i", "1", "-l", "3", "-u", address]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as attack:
+        served = 0
+        while attack.poll() is None:
+            assert chrf.client.decode("A dog.", ["Ein Hund.", "Der Hund."]).text == "Ein Hund."
+            served += 1
+            time.sleep(0.05)
+    assert served > 10
+
+
 def test_a_second_request_on_a_connection_has_its_time_again(chrf: Site) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", chrf.port, timeout=5)
     connection.connect()
@@ -283,3 +299,16 @@ def test_the_service_is_well_after_all_of_this(chrf: Site) -> None:
     answer: Any = chrf.client.decode("A dog.", ["Ein Hund.", "Der Hund."])
     assert answer.text == "Ein Hund."
     assert chrf.service.scheduler.jobs == 0
+
+
+def test_small_answers_leave_at_once(chrf: Site) -> None:
+    """Without TCP_NODELAY an answer in two parts waits 40 ms for the client's acknowledgement."""
+    with socket.create_connection(("127.0.0.1", chrf.port)):
+        end = time.monotonic() + 5
+        while not (connections := list(chrf.server.server_state.connections)) and time.monotonic() < end:
+            time.sleep(0.01)
+        (option,) = {
+            one.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            for one in connections
+        }
+    assert option

@@ -325,6 +325,29 @@ def test_a_full_queue_refuses_and_says_when_to_come_back(make: Make, utility: Fa
     assert seen.queues[-1] == (0, 0)
 
 
+def test_a_queue_is_bounded_in_seconds_and_a_long_request_counts_as_its_turns(make: Make, utility: Faulty) -> None:
+    """Before anything is measured, 20,000 tokens take a second."""
+    scheduler = make(max_queue_seconds=1.0)
+    utility.go.clear()
+    futures = [ask(scheduler, listed("long"), tokens=1_000_000), ask(scheduler, listed("small"), tokens=3000)]
+    with pytest.raises(QueueFull, match="would be 1.1 s long"):
+        ask(scheduler, listed("one too many"), tokens=3000)
+    utility.go.set()
+    for future in futures:
+        future.result(20)
+    assert ask(scheduler, listed("alone"), tokens=1_000_000).result(20).decision is not None
+
+
+def test_work_on_a_long_request_is_not_taken_for_a_slow_machine(make: Make, utility: Faulty) -> None:
+    utility.seconds_per_call = 0.05
+    scheduler = make(max_queue_seconds=4.0)
+    large = ask(scheduler, listed("large", 100), "half", tokens=30_000)
+    while len(utility.calls) < 60:
+        time.sleep(0.01)
+    assert ask(scheduler, listed("small"), tokens=300).result(20).decision is not None
+    assert not large.done()
+
+
 def test_requests_of_one_call_enter_together_or_not_at_all(make: Make, utility: Faulty) -> None:
     scheduler = make(max_queue_tokens=1000)
     utility.go.clear()
