@@ -56,8 +56,7 @@ def decode(
     Args:
         utility: a name, a ready utility, or a whole `Recipe`; without one, the default for the lists, as in mbr-decode:
             lists made by the bundled translator get the recipe that ships with it.
-        strategy, budget: a name or a ready strategy; passes per list at most.
-        tolerance: the expected regret to accept, as a share (docs/strategies.md).
+        strategy: a name or a ready one; with `budget` passes per list at most, and `tolerance`, a share of regret.
         budget_total: passes for all lists together, which are then all read first.
         add, add_model: terms with their weights, `{"logprob": 6, "chrf": 0.1}`, 0 takes one out; models of those.
         prefilter: a first stage such as "chrf:30", or a ready one.

@@ -174,7 +174,7 @@ def test_the_guards_page_shows_what_happens_and_has_every_guard(run: Run, tmp_pa
     guarded = run(*words, "--format", "tsv", "--require", "production")
     assert guarded.stdout == shown
     assert "; 3 candidates dropped by guards (placeholders 3);" in guarded.stderr
-    assert run(*words).stdout.splitlines()[0] == "Hallo, du hast die Dateien."
+    assert run(*words).stdout.splitlines()[0] == "Hallo, du hast noch Dateien."
     for name in guard_names():
         assert f"| `{name}` |" in text
     (tmp_path / "terms.tsv").write_text(glossary, encoding="utf-8")

@@ -45,15 +45,15 @@ class Guards:
         if not self.guards:
             return Verdict(everyone)
         listed = ListTexts(source, texts)
-        severities = {name: found for name, guard in self.guards.items() if any(found := guard.faults(listed))}
-        for name, found in severities.items():
-            if len(found) != len(texts) or not all(value >= 0 for value in found):
+        severities = {name: values for name, guard in self.guards.items() if any(values := guard.faults(listed))}
+        for name, values in severities.items():
+            if len(values) != len(texts) or not all(value >= 0 for value in values):
                 raise ModelError(f"guard {name!r} gave no severity from 0 on for every candidate")
         if not severities:
             return Verdict(everyone)
         faults = [tuple(name for name in severities if severities[name][place]) for place in everyone]
         fewest = min(map(len, faults))
-        lightest = [(len(faults[place]), sum(found[place] for found in severities.values())) for place in everyone]
+        lightest = [(len(faults[place]), sum(values[place] for values in severities.values())) for place in everyone]
         best = min(lightest) if fewest else (0, 0.0)
         places = tuple(place for place in everyone if lightest[place] == best)
         gone = set(everyone).difference(places)

@@ -73,10 +73,10 @@ class Language(Guard):
             raise UsageError(f"guard 'language': by {by!r} is unknown; expected words or py3langid")
         self._to = None if to is None else re.split("[-_]", str(to))[0].lower()
         self._by = by
-        known = {**function_words_by_language(), **_SCRIPTS_OF}
-        if self._to is not None and by == "words" and self._to not in known:
+        supported = {**function_words_by_language(), **_SCRIPTS_OF}
+        if self._to is not None and by == "words" and self._to not in supported:
             raise UsageError(
-                f"guard 'language': to {to!r} is unknown; expected one of {', '.join(sorted(known))}, or "
+                f"guard 'language': to {to!r} is unknown; expected one of {', '.join(sorted(supported))}, or "
                 "by=py3langid, which knows more"
             )
         self._identifier: Any = _py3langid() if by == "py3langid" else None
@@ -91,9 +91,9 @@ class Language(Guard):
 
     def _identified(self, listed: ListTexts) -> list[float]:
         severities = listed.kept
-        found = [self._identifier.classify(text.replace("\n", " ")) for text in listed.texts]
-        wanted = self._to or Counter(language for language, _ in found).most_common(1)[0][0]
-        for place, (language, probability) in enumerate(found):
+        classified = [self._identifier.classify(text.replace("\n", " ")) for text in listed.texts]
+        wanted = self._to or Counter(language for language, _ in classified).most_common(1)[0][0]
+        for place, (language, probability) in enumerate(classified):
             if language != wanted and probability >= SURE and len(listed.texts[place]) >= FEWEST_CHARACTERS:
                 severities[place] = float(probability)
         return severities

@@ -161,8 +161,8 @@ class _Source:
         if not _has_small(missing):
             return False
         words = {_CARDINALS.get(part) for word in output.split() for part in _parts_of(word)} - {None}
-        known = self.expected.keys() | self._spelled.keys()
-        return any(str(value) not in known for value in words)
+        of_source = self.expected.keys() | self._spelled.keys()
+        return any(str(value) not in of_source for value in words)
 
 
 def numbers(text: str) -> list[str]:

@@ -47,7 +47,7 @@ def _fault(expected: Counter[Hashable], whole: bool, text: str) -> float:
 
 def tags(text: str) -> tuple[Counter[Hashable], bool]:
     """The tags of a text with the names of the elements around them, and whether all are closed in order."""
-    found: Counter[Hashable] = Counter()
+    elements: Counter[Hashable] = Counter()
     around: list[str] = []
     closed = True
     for match in _TAG.finditer(text):
@@ -57,20 +57,20 @@ def tags(text: str) -> tuple[Counter[Hashable], bool]:
                 around.pop()
             else:
                 closed = False
-                found[("/", name), ()] += 1
+                elements[("/", name), ()] += 1
                 if name in around:
                     del around[around.index(name) :]
             continue
-        found[(name, _attributes(match["attributes"])), tuple(around)] += 1
+        elements[(name, _attributes(match["attributes"])), tuple(around)] += 1
         if not match["empty"] and name.lower() not in _VOID:
             around.append(name)
-    return found, closed and not around
+    return elements, closed and not around
 
 
-def _flat(found: Counter[Hashable]) -> Counter[Hashable]:
+def _flat(elements: Counter[Hashable]) -> Counter[Hashable]:
     """The tags alone, wherever they are."""
     flat: Counter[Hashable] = Counter()
-    for key, count in found.items():
+    for key, count in elements.items():
         assert isinstance(key, tuple)
         flat[key[0]] += count
     return flat
