@@ -56,7 +56,7 @@ def number(value: float | np.floating | None) -> float | None:
 
 def candidates_body(item: CandidateList) -> list[dict[str, Any]]:
     """A list as it was made, duplicates included."""
-    return [{"text": one.text, "logprob": one.logprob, "count": one.count} for one in item.listed()]
+    return [{"text": entry.text, "logprob": entry.logprob, "count": entry.count} for entry in item.listed()]
 
 
 def _ranked(decision: Decision, index: int, systems: Mapping[int, str]) -> dict[str, Any]:
@@ -78,8 +78,8 @@ def _ranked(decision: Decision, index: int, systems: Mapping[int, str]) -> dict[
 
 def _matrix(matrix: UtilityMatrix, item: CandidateList) -> dict[str, Any]:
     place = {text: positions[0] for text, positions in zip(item.texts, item.positions, strict=True)}
-    known = matrix.scored | (matrix.scored.T if matrix.relation == "antisymmetric" else False)
-    values = np.where(known & np.isfinite(matrix.values), matrix.values, np.nan).astype(np.float64)
+    scored = matrix.scored | (matrix.scored.T if matrix.relation == "antisymmetric" else False)
+    values = np.where(scored & np.isfinite(matrix.values), matrix.values, np.nan).astype(np.float64)
     return {
         "texts": list(matrix.texts),
         "positions": [place[text] for text in matrix.texts],

@@ -124,8 +124,8 @@ class Client:
 
 
 def _entry(candidate: Candidate) -> dict[str, Any]:
-    known = {"text": candidate.text, "logprob": candidate.logprob, "count": candidate.count}
-    return {key: value for key, value in known.items() if value is not None}
+    fields = {"text": candidate.text, "logprob": candidate.logprob, "count": candidate.count}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _message(body: bytes) -> str:

@@ -35,7 +35,7 @@ async def answers_of(request: Request, service: Service, requests: Sequence[jobs
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if not answers.done():
             raise jobs.Gone("the client has gone")
-        found = answers.result()
+        received = answers.result()
     except BaseException:
         for ticket in tickets:
             ticket.cancel()
@@ -43,8 +43,8 @@ async def answers_of(request: Request, service: Service, requests: Sequence[jobs
     finally:
         gone.cancel()
         answers.cancel()
-    _note(request, found)
-    return found
+    _note(request, received)
+    return received
 
 
 def note(request: Request, **facts: Any) -> None:
@@ -61,8 +61,8 @@ def _note(request: Request, answers: Sequence[jobs.Answer]) -> None:
         queue_ms=round(1000 * max(answer.queue_seconds for answer in answers), 1),
         inference_ms=round(1000 * max(answer.inference_seconds for answer in answers), 1),
         flags=",".join(sorted(flags)) or None,
-        candidates=sum(sum(one.candidates.counts) for one in decisions if one.candidates),
-        passes=sum(one.passes for one in decisions),
+        candidates=sum(sum(decision.candidates.counts) for decision in decisions if decision.candidates),
+        passes=sum(decision.passes for decision in decisions),
         tokens=sum(answer.tokens for answer in answers),
     )
 
@@ -76,5 +76,5 @@ def validation_problem(errors: Sequence[Any]) -> Problem:
     """What pydantic found, without the values: these are texts of users."""
     if any(error["type"] == "json_invalid" for error in errors):
         return Problem(400, "the body is not valid JSON")
-    found = [f"{'.'.join(str(part) for part in error['loc'][1:]) or 'body'}: {error['msg']}" for error in errors[:5]]
-    return Problem(422, "; ".join(found))
+    problems = [f"{'.'.join(str(part) for part in error['loc'][1:]) or 'body'}: {error['msg']}" for error in errors[:5]]
+    return Problem(422, "; ".join(problems))

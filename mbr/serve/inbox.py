@@ -171,7 +171,7 @@ class Inbox:
                 "fewer or shorter candidates, use a strategy with fewer passes, or raise --max-queue-tokens"
             )
         done, seconds = self._speed
-        wait = (self._ahead + sum(min(one, LONG_TOKENS) for one in new)) * seconds / max(done, 1.0)
+        wait = (self._ahead + sum(min(length, LONG_TOKENS) for length in new)) * seconds / max(done, 1.0)
         if self._jobs and (self._tokens + tokens > self.max_queue_tokens or wait > self.max_queue_seconds):
             self._watch.dropped("queue full")
             raise QueueFull(

@@ -59,11 +59,11 @@ class ApiKeys:
 
     def allow(self, key: str | None) -> bool:
         """Whether this is one of the keys. All are compared, by digests of one length, in constant time."""
-        given = _digest(key or "")
-        found = False
+        candidate = _digest(key or "")
+        matches = False
         for digest in self._digests:
-            found |= hmac.compare_digest(digest, given)
-        return found or not self._digests
+            matches |= hmac.compare_digest(digest, candidate)
+        return matches or not self._digests
 
 
 def _digest(key: str) -> bytes:

@@ -38,10 +38,10 @@ class Observed:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        known: dict[str, Any] = {}
-        scope = {**scope, "state": {**scope.get("state", {}), "mbr": known}}
+        about: dict[str, Any] = {}
+        scope = {**scope, "state": {**scope.get("state", {}), "mbr": about}}
         id = headers.get("x-request-id", "")
-        known["id"] = id if ID_FORMAT.fullmatch(id) else uuid.uuid4().hex
+        about["id"] = id if ID_FORMAT.fullmatch(id) else uuid.uuid4().hex
         route = scope["path"] if scope["path"] in self._routes() else "other"
         began = time.perf_counter()
         status = 499  # of a client that has gone before an answer
@@ -50,7 +50,7 @@ class Observed:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message["headers"], *_headers(known)]}
+                message = {**message, "headers": [*message["headers"], *_headers(about)]}
             await send(message)
 
         with self._spans.span(f"{scope['method']} {route}", headers) as span:
@@ -63,15 +63,15 @@ class Observed:
             finally:
                 self._metrics.request(route, status)
                 facts = {"method": scope["method"], "route": route, "status": status}
-                facts |= {key: value for key, value in known.items() if value is not None}
+                facts |= {key: value for key, value in about.items() if value is not None}
                 span({f"mbr.{key}": value for key, value in facts.items()})
                 if route not in PROBES:
                     self._log({**facts, "ms": round(1000 * (time.perf_counter() - began), 1)})
 
 
-def _headers(known: dict[str, Any]) -> list[tuple[bytes, bytes]]:
+def _headers(about: dict[str, Any]) -> list[tuple[bytes, bytes]]:
     """The id, the times in milliseconds, and the flags of a decision."""
     names = {"id": "X-Request-Id", "queue_ms": "X-Queue-Time", "inference_ms": "X-Inference-Time", "flags": "X-Flags"}
     return [
-        (name.lower().encode(), str(known[key]).encode()) for key, name in names.items() if known.get(key) is not None
+        (name.lower().encode(), str(about[key]).encode()) for key, name in names.items() if about.get(key) is not None
     ]

@@ -29,9 +29,13 @@ class PatientProtocol(H11Protocol):
         self.waits_since: float | None = self.loop.time()  # for its client; None while a request is answered
         self._wait_for_head()
         if len(self.connections) > self.max_connections:
-            others = [one for one in self.connections if isinstance(one, PatientProtocol) and one is not self]
-            waiting = [one for one in others if one.waits_since is not None]
-            oldest = min(waiting, key=lambda one: one.waits_since or 0.0, default=None)
+            others = [
+                connection
+                for connection in self.connections
+                if isinstance(connection, PatientProtocol) and connection is not self
+            ]
+            waiting = [connection for connection in others if connection.waits_since is not None]
+            oldest = min(waiting, key=lambda connection: connection.waits_since or 0.0, default=None)
             if oldest is not None:
                 oldest.waits_since = None  # it is gone only in the next turn of the loop
                 oldest.transport.abort()

@@ -89,8 +89,8 @@ class Service(Closing):
         if utility is not None and utility not in LEXICAL:
             users = [name for name, decoder in served.decoders.items() if decoder.utility.name == utility]
             if not users:
-                known = dict.fromkeys(decoder.utility.name for decoder in served.decoders.values())
-                raise UsageError(f"utility {utility!r:.60} is not served; expected one of {', '.join(known)}")
+                names = dict.fromkeys(decoder.utility.name for decoder in served.decoders.values())
+                raise UsageError(f"utility {utility!r:.60} is not served; expected one of {', '.join(names)}")
             return users[0]
         name = utility if recipe is None else recipe
         if name is None:
