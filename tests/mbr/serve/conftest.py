@@ -19,12 +19,13 @@ from mbr.serve.app import create_app
 from mbr.serve.client import Client
 from mbr.serve.limits import ApiKeys
 from mbr.serve.metrics import Metrics
+from mbr.serve.scheduler import Scheduler
 from mbr.serve.served import Served
 from mbr.serve.server import Server, listen, make_server
 from mbr.serve.service import Service
 from mbr.serve.settings import Settings
 from mbr.serve.translator import Translator
-from tests.mbr.serve.made import Faulty, decoder_for
+from tests.mbr.serve.made import Faulty, Seen, decoder_for
 
 
 @dataclass
@@ -105,3 +106,28 @@ def open_site(utility: Faulty) -> Iterator[Open]:
 
         yield call
         utility.go.set()
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+Make = Callable[..., Scheduler]
+
+
+@pytest.fixture
+def make(utility: Faulty, seen: Seen) -> Iterator[Make]:
+    """A scheduler with the faulty utility as `race`, `half` and `full`; closed at the end."""
+    made: list[Scheduler] = []
+
+    def call(**options: Any) -> Scheduler:
+        scheduler = Scheduler(**{"max_queue_tokens": 10**7, "watch": seen, **options})
+        made.append(scheduler)
+        scheduler.replace({name: decoder_for(utility, name) for name in ("race", "half", "full")})
+        return scheduler
+
+    yield call
+    utility.go.set()
+    for scheduler in made:
+        scheduler.close()

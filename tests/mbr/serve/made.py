@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from candidates.lists import CandidateList
 from mbr.opening import open_decoder
 from mbr.pipeline import Decoder
 from mbr.recipe import Recipe
+from mbr.serve.jobs import Answer, Request
+from mbr.serve.scheduler import Scheduler
+from mbr.serve.watch import Watch
 from tests.mbr.made import Better
 
 SENTENCES = {
@@ -81,3 +85,39 @@ def serve_with_slow() -> None:
 
     UTILITIES.built_in["slow"] = "tests.mbr.serve.made:Slow"
     mbr_serve()
+
+
+class Seen(Watch):
+    """Keeps what the scheduler reports."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+        self.fallbacks = self.partials = self.joins = self.hits = 0
+        self.errors: list[str] = []
+        self.queues: list[tuple[int, int]] = []
+
+    def dropped(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+    def fallback(self) -> None:
+        self.fallbacks += 1
+
+    def partial(self) -> None:
+        self.partials += 1
+
+    def joined(self) -> None:
+        self.joins += 1
+
+    def error(self, what: str) -> None:
+        self.errors.append(what)
+
+    def cache(self, hits: int, misses: int) -> None:
+        self.hits += hits
+
+    def queue(self, jobs: int, tokens: int) -> None:
+        self.queues.append((jobs, tokens))
+
+
+def ask(scheduler: Scheduler, item: CandidateList, recipe: str = "race", **options: Any) -> Future[Answer]:
+    (ticket,) = scheduler.submit([Request(recipe, item, **options)])
+    return ticket.future

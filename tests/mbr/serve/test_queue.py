@@ -1,4 +1,4 @@
-"""The queue of the scheduler: its bounds, requests that are joined, caches, and how it ends."""
+"""What enters the scheduler and what leaves it: admission, equal requests, new decoders, the end, the cache."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import pytest
 from candidates.common.errors import InputError, ModelError, UsageError
 from candidates.lists import CandidateList
 from mbr.opening import open_decoder
-from mbr.recipe import Recipe
+from mbr.recipe import Recipe, TermSpec
 from mbr.serve.cache import ScoreCache
 from mbr.serve.jobs import DeadlinePassed, Gone, QueueFull, Request, TooLarge, Unavailable
 from mbr.serve.scheduler import Scheduler
 from mbr.serve.tokens import list_tokens, translation_tokens
-from tests.mbr.serve.made import Faulty, decoder_for, listed
-from tests.mbr.serve.scheduling import Make, Seen, ask, make, seen, utility
-
-__all__ = ["make", "seen", "utility"]
+from tests.mbr.serve.conftest import Make
+from tests.mbr.serve.made import Faulty, Seen, ask, decoder_for, listed
 
 pytestmark = pytest.mark.one_world
 
@@ -207,8 +205,6 @@ def test_scores_come_from_the_cache_and_it_is_bounded(seen: Seen) -> None:
 
 def test_matrices_and_terms_come_from_the_cache(seen: Seen) -> None:
     cache = ScoreCache(1000, seen)
-    from mbr.recipe import TermSpec
-
     recipe = Recipe("chrf", terms=(TermSpec("bleu", 0.1),))
     with (
         open_decoder(recipe, memory_of=cache.of) as decoder,  # type: ignore[arg-type]

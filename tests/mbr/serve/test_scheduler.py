@@ -17,10 +17,8 @@ from mbr.pipeline import Decoder
 from mbr.recipe import Recipe
 from mbr.serve.jobs import DeadlinePassed, Gone, Request
 from mbr.serve.scheduler import Scheduler
-from tests.mbr.serve.made import SENTENCES, Faulty, decoder_for, listed
-from tests.mbr.serve.scheduling import Make, Seen, ask, make, seen, utility
-
-__all__ = ["make", "seen", "utility"]
+from tests.mbr.serve.conftest import Make
+from tests.mbr.serve.made import SENTENCES, Faulty, Seen, ask, decoder_for, listed
 
 pytestmark = pytest.mark.one_world
 
