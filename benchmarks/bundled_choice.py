@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.support.choosing import Choice, Table, by_recipe
+from benchmarks.support.choosing import Choice, Chooser, Table
 from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.support.tatoeba import candidate_lists, parts, references
 from candidates.generation import Settings
@@ -51,19 +51,22 @@ def main() -> None:
     file = options.work / f"{options.part}-{options.sources}.jsonl"
     lists = candidate_lists(file, sources, Settings(nbest=100))
     table = Table(lists, [golden[item.source] for item in lists])
-    for name, choose in ways_of_choosing(table, read_recipe(options.recipe), options.single).items():
-        table.row(name, choose)
-    alone = Table(lists[: options.alone], [golden[item.source] for item in lists[: options.alone]])
-    for model in ("en-de", *([str(options.pear)] if options.pear else [])):
-        pear = Recipe("pear", {"model": model}, weights="uniform")
-        alone.row(f"PEAR alone ({model})", partial(by_recipe, alone.lists, pear))
+    with Chooser(options.work / "scores.sqlite", options.threads) as chooser:
+        for name, choose in ways_of_choosing(table, read_recipe(options.recipe), options.single, chooser).items():
+            table.row(name, choose)
+        alone = Table(lists[: options.alone], [golden[item.source] for item in lists[: options.alone]])
+        for model in ("en-de", *([str(options.pear)] if options.pear else [])):
+            pear = Recipe("pear", {"model": model}, weights="uniform")
+            alone.row(f"PEAR alone ({model})", partial(chooser.choose, alone.lists, pear))
     rows = [asdict(row) for part in (table, alone) for row in part.rows]
     (options.work / f"{options.part}-{options.sources}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
-def ways_of_choosing(table: Table, recipe: Recipe, single: Path | None) -> dict[str, Callable[[], Choice]]:
+def ways_of_choosing(
+    table: Table, recipe: Recipe, single: Path | None, chooser: Chooser
+) -> dict[str, Callable[[], Choice]]:
     """Name -> a function that picks one candidate of each list."""
-    lists = table.lists
+    lists, by_recipe = table.lists, chooser.choose
     without = replace(recipe, utility="none", options={}, strategy=None, strategy_options={})
     ways: dict[str, Callable[[], Choice]] = {
         "the beam's best": lambda: np.zeros(len(lists), np.int64),

@@ -22,11 +22,12 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.support.choosing import Table, by_recipe
+from benchmarks.support.choosing import Chooser, Table
 from benchmarks.support.places import DATA, WORK
 from candidates.backends.convert import convert
 from candidates.common.text import lines
@@ -68,10 +69,23 @@ def main() -> None:
         "coverage-back": TermSpec("coverage-back", options={"model": str(words)}),
         "chrf": TermSpec("chrf"),
     }
+    with Chooser(options.work / "scores.sqlite", options.threads) as chooser:
+        rows = compare(made, golden, terms, options, chooser)
+    (options.work / f"test-{len(made['test'])}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def compare(
+    made: dict[str, list[CandidateList]],
+    golden: dict[str, list[list[str]]],
+    terms: dict[str, TermSpec],
+    options: argparse.Namespace,
+    chooser: Chooser,
+) -> list[dict[str, Any]]:
+    """The rows of the table: plain MBR, then terms with weights learnt on the validation part."""
     table = Table(made["test"], golden["test"])
     tests = table.lists
     table.row("the beam's best", lambda: np.zeros(len(tests), np.int64))
-    table.row("chrF-MBR", partial(by_recipe, tests, Recipe("chrf", weights="uniform")))
+    table.row("chrF-MBR", partial(chooser.choose, tests, Recipe("chrf", weights="uniform")))
     table.row("embedding-MBR", lambda: np.array([int((own @ own.sum(axis=0)).argmax()) for own in table.vectors]))
     for names in (
         ("logprob", "length"),
@@ -84,11 +98,10 @@ def main() -> None:
             work = Work(runtime={"threads": options.threads}, scores=options.work / "scores.sqlite")
             tuned = tune(made["validation"], golden["validation"], recipe, "chrf+embedding", work=work)
         (options.work / f"{'-'.join(names)}.yaml").write_text(recipe_yaml(tuned.recipe), encoding="utf-8")
-        row = table.row(", ".join(names) + ", tuned", partial(by_recipe, tests, tuned.recipe))
+        row = table.row(", ".join(names) + ", tuned", partial(chooser.choose, tests, tuned.recipe))
         print(f"  ({1000 * row.seconds / len(tests):.0f} CPU ms per list)", flush=True)
     table.row("oracle of chrF", lambda: np.array([int(a.chrf.argmax()) for a in table.agreements]))
-    rows = [asdict(row) for row in table.rows]
-    (options.work / f"test-{len(tests)}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    return [asdict(row) for row in table.rows]
 
 
 def converted(model: str, work: Path) -> Path:
