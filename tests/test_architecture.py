@@ -248,4 +248,5 @@ def test_wheel_holds_the_three_packages_and_nothing_else(tmp_path: Path) -> None
     assert {"candidates/py.typed", "pear/py.typed", "mbr/py.typed"} <= set(names)
     bundled = {f"candidates/bundled/en-de/{name}" for name in ("model.bin", "sentencepiece.model", "README.md")}
     assert bundled <= set(names)
+    assert {f"mbr/serve/page/{name}" for name in ("index.html", "page.css", "page.js")} <= set(names)
     assert any(name.endswith("LICENSE") for name in names)
