@@ -170,6 +170,7 @@ def memory(options: argparse.Namespace) -> bool:
         rows: list[tuple[float, int, int]] = []
         for part in range(10):
             outcome = as_fast_as_it_can(serving.port, "/v1/decode", partial(body, part * tenth), 4, tenth)
+            time.sleep(0.5)  # closed connections are gone by then
             rows.append((serving.memory(), serving.threads(), serving.files()))
             used = f"{rows[-1][0]:.1f} MiB, {rows[-1][1]} threads, {rows[-1][2]} files"
             print(f"{(part + 1) * tenth:>8,} requests: {used}; {outcome}", flush=True)

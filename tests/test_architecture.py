@@ -249,4 +249,5 @@ def test_wheel_holds_the_three_packages_and_nothing_else(tmp_path: Path) -> None
     bundled = {f"candidates/bundled/en-de/{name}" for name in ("model.bin", "sentencepiece.model", "README.md")}
     bundled |= {f"mbr/bundled/en-de/{name}" for name in ("words.npz", "README.md")}
     assert bundled <= set(names)
+    assert {f"mbr/serve/page/{name}" for name in ("index.html", "page.css", "page.js")} <= set(names)
     assert any(name.endswith("LICENSE") for name in names)
