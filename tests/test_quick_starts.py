@@ -20,9 +20,11 @@ from typing import Any
 
 import pytest
 
+from candidates import CandidateList, Settings, open_generator
 from candidates.command.console import Parser
 from candidates.command.launch import COMMANDS
 from candidates.common.errors import MbrError, ModelError
+from candidates.formats import render_list
 from mbr.cli.metaeval.command import TASKS
 from tests.conftest import write_jsonl
 from tests.mbr.metaeval.made import OUTPUTS, write_ratings, write_set
@@ -88,6 +90,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, released: Path, checkpoint: 
     for name, content in texts.items():
         (folder / name).write_text("".join(text + "\n" for text in content), encoding="utf-8")
     _write_shards(folder)
+    _write_development(folder)
     _write_outputs(folder, few)
     _write_metaeval(folder)
     shutil.copytree(released, folder / "old")
@@ -100,6 +103,22 @@ def _write_shards(folder: Path) -> None:
     for number in (1, 2, 3):
         words = ["--utility", "chrf", "--candidates", str(folder / "lists.jsonl"), "--shard", f"{number}/3", "--quiet"]
         import_module(COMMANDS["mbr-decode"]).command([*words, "-o", str(folder / f"best-{number}.txt")])
+
+
+def _write_development(folder: Path) -> None:
+    """Lists with references, and parallel text, for mbr-tune."""
+    sample = SAMPLE.parent
+    english, german = (
+        (sample / f"hundred.{language}.txt").read_text(encoding="utf-8").splitlines()[:24] for language in ("en", "de")
+    )
+    with open_generator(Settings(nbest=6)) as generator:
+        lists = [
+            render_list(item, "jsonl", 0) for item in generator.generate(english) if isinstance(item, CandidateList)
+        ]
+    (folder / "dev.jsonl").write_bytes(b"".join(render_list(item, "jsonl", 0) for item in made))
+    (folder / "dev.txt").write_text("".join(text + "\n" for text in german), encoding="utf-8")
+    pairs = (f"{source}\t{target}\n" for source, target in zip(english, german, strict=True))
+    (folder / "parallel.tsv").write_text("".join(pairs), encoding="utf-8")
 
 
 def _judgments() -> Iterator[str]:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from candidates.backends.models import model_folder
+from candidates.backends.models import BUNDLED, model_folder
 from candidates.backends.tokens import read_json
 from candidates.common.errors import MbrError, ModelError, ResourceError, UsageError
 from candidates.common.threads import check_threads
@@ -27,6 +27,9 @@ def ct2_folder(model: str) -> Path:
             f"{model}: not a CTranslate2 folder (no model.bin); convert a transformers model with "
             f"mbr-generate --convert {model} -o FOLDER, or run it as it is with --backend hf"
         )
+    wanted = model.partition("@")[2] if folder.parent == BUNDLED else ""
+    if wanted and wanted != (digest := weights_digest(folder)):
+        raise ModelError(f"{model}: this package has the revision {digest}; leave out @{wanted} to use that one")
     return folder
 
 

@@ -17,8 +17,9 @@ def bundled_models() -> list[str]:
 
 def model_folder(model: str) -> Path | None:
     """The local folder a model's name stands for, or None where it can only be a hub name."""
-    if model in bundled_models():
-        return BUNDLED / model  # a folder of this name in the working directory is ./name
+    name = model.partition("@")[0]  # origins and signatures name the revision, too
+    if name in bundled_models():
+        return BUNDLED / name  # a folder of this name in the working directory is ./name
     if Path(model).is_dir():
         return Path(model)
     if model.startswith((".", "/", "~")) or model.count("/") > 1:

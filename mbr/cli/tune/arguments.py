@@ -11,11 +11,10 @@ from mbr.cli.common.recipes import add_reference_options
 
 QUICK_START = """\
 quick start:
-  mbr-tune --candidates dev.jsonl --references ref.txt --utility none --add logprob length coverage -o recipe.yaml
-  mbr-tune --candidates dev.jsonl --references ref.txt --add logprob reverse,model=FOLDER chrf \\
-    --objective chrf+embedding --judge bleu -o recipe.yaml
-  mbr-decode --candidates lists.jsonl --recipe recipe.yaml
-  mbr-tune --parallel pairs.tsv -o table.npz"""
+  mbr-tune --candidates dev.jsonl --references dev.txt --utility none --add logprob length coverage -o recipe.yaml
+  mbr-tune --candidates dev.jsonl --references dev.txt --add logprob reverse,model=de-en chrf \\
+    --objective chrf+embedding --judge bleu -o tuned.yaml
+  mbr-tune --parallel parallel.tsv -o table.npz"""
 
 
 def parser() -> Parser:

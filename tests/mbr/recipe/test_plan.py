@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -72,7 +73,7 @@ def test_other_lists_get_the_defaults_of_the_utility(
 
 
 def test_changes_are_stronger_than_the_recipe_they_are_applied_to() -> None:
-    base = read_recipe("en-de")
+    base = replace(read_recipe("en-de"), terms=(TermSpec("logprob", 6.0),))
     changed = Changes(terms={"logprob": 0.0, "length": 2.0}, strategy="half", weights="count", seed=7).applied_to(base)
     assert changed.terms == (TermSpec("length", 2.0),)
     assert (changed.strategy, changed.weights, changed.seed) == ("half", "count", 7)
