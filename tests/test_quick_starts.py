@@ -112,9 +112,7 @@ def _write_development(folder: Path) -> None:
         (sample / f"hundred.{language}.txt").read_text(encoding="utf-8").splitlines()[:24] for language in ("en", "de")
     )
     with open_generator(Settings(nbest=6)) as generator:
-        lists = [
-            render_list(item, "jsonl", 0) for item in generator.generate(english) if isinstance(item, CandidateList)
-        ]
+        made = [item for item in generator.generate(english) if isinstance(item, CandidateList)]
     (folder / "dev.jsonl").write_bytes(b"".join(render_list(item, "jsonl", 0) for item in made))
     (folder / "dev.txt").write_text("".join(text + "\n" for text in german), encoding="utf-8")
     pairs = (f"{source}\t{target}\n" for source, target in zip(english, german, strict=True))

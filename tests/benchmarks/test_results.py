@@ -102,5 +102,5 @@ def test_a_headline_has_median_and_range(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_machine_is_told_without_its_paths() -> None:
     about = dict(results.about())
     assert list(about) == ["date", "commit", "machine", "system", "packages", "peers"]
-    assert about["peers"] == "pear-mt 1.1.1, mbrs 0.1.8"
+    assert about["peers"] == "pear-mt 1.1.1, mbrs 0.1.8, litellm 1.106.2"
     assert all(clean(value) == value for value in about.values())
