@@ -237,7 +237,7 @@ def test_a_source_that_utf8_cannot_hold_is_refused() -> None:
 
 
 def test_unknown_models_and_options_are_refused(tmp_path: Path) -> None:
-    assert bundled_models() == ["en-de"]
+    assert bundled_models() == ["de-en", "en-de"]
     for model, backend, error, message in (
         (str(tmp_path / "none"), None, ModelError, "no such folder"),
         ("en-de", "magic", UsageError, "unknown"),

@@ -147,6 +147,6 @@ def test_junk_in_place_of_candidate_lists_is_not_blamed_on_the_references(comman
         command(*words)
     write_jsonl(Path("lists.jsonl"), [{"source": "s", "candidates": ["a", "b"]}, 1, 2])
     with pytest.raises(
-        InputError, match=r"3 segments \(2 of them not usable, the first: lists.jsonl, line 2: expected"
+        InputError, match=r"segments is 3 \(2 of them not usable, the first: lists.jsonl, line 2: expected"
     ):
         command(*words)

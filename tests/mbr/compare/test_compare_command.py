@@ -261,7 +261,7 @@ def test_samples_are_compared_with_the_most_likely(warm: Run, tmp_path: Path, te
         (["--sources", "nothing.txt"], 3, "no sentence"),
         (["--sources", "bad.txt"], 3, "not valid UTF-8"),
         (["--candidates", "without.jsonl", "--judge", "chrf"], 2, "chrf needs references (--references FILE)"),
-        (["--candidates", "junk.jsonl"], 3, "no candidate list to compare settings on: "),
+        (["--candidates", "junk.jsonl"], 3, "none of 4 candidate lists can be used; the first: junk.jsonl, line 1"),
         (["--sources", "short.txt", "--judge", "ter"], 2, "ter needs references (--references FILE)"),
         (["--sources", "short.txt", "--references", "nothing.txt"], 3, "0 lines, but the number of segments is 1"),
         (["--sources", "short.txt", "--references", "short.txt", "--baseline", "missing"], 2, "no row of the table"),
