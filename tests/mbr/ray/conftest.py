@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from candidates.lists import CandidateList
-from tests.mbr.terms.conftest import folders
-
-__all__ = ["folders"]
 
 ROOT = Path(__file__).resolve().parents[3]
 
