@@ -103,7 +103,7 @@ def test_sigterm_finishes_what_is_under_way_and_refuses_the_rest(start: Start) -
         with pytest.raises(ServiceError) as caught:
             process.client.decode("new", texts())
         assert (caught.value.status, caught.value.retry_after) == (503, 1)
-        assert future.result(30).passes == 1770
+        assert future.result(30).passes == 1805  # with 2 % of the pairs in both orders
     assert process.end() == 0
     with pytest.raises(ServiceError, match="does not answer"):
         process.client.info()
