@@ -167,9 +167,7 @@ def test_list_utilities(run: Run) -> None:
     assert [line.split()[0] for line in result.stdout.splitlines()] == [
         "name",
         *utility_names(),
-        "logprob",
-        "reverse",
-        "length",
+        *("logprob", "reverse", "length", "coverage", "coverage-back", "glossary"),
     ]
 
 

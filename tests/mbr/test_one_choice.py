@@ -106,5 +106,5 @@ def test_a_single_list_in_python_is_chosen_like_the_command_chooses(warm: Run) -
     command = warm("mbr-decode", "--nbest", "12", stdin="I have never seen such a big dog before.\n")
     (decision,) = decode([made])
     assert decision.text + "\n" == command.stdout
-    assert set(decision.terms) == {"logprob"}
+    assert set(decision.terms) == {"logprob", "coverage", "coverage-back", "reverse"}
     assert rerank("A dog runs in the garden.", ["Der Hund ist da.", "Ein Hund läuft im Garten."]).terms == {}
