@@ -24,6 +24,7 @@ from typing import Any
 
 from candidates.common.errors import EnvironmentProblem, ResourceError
 from candidates.common.version import __version__
+from candidates.common.words import counted
 from candidates.formats import Record
 from mbr.decide import Decision
 from mbr.opening import DecoderPlan
@@ -209,7 +210,7 @@ class ClusterRun:
             if self._deaths[head] == MOST_DEATHS:
                 raise ResourceError(_fatal(self._windows[head]))
         self._waiting.extendleft(reversed(worker.windows))
-        self._report(f"a worker on {node} died; {len(worker.windows)} windows that it had go to others")
+        self._report(f"a worker on {node} died; its work ({counted(len(worker.windows), 'window')}) goes to others")
         self._start_worker()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from candidates.common.words import counted
 from mbr.ray.worker import Decided, Failure
 
 
@@ -51,9 +52,10 @@ class Summary:
     def lines(self) -> list[str]:
         """One sentence per node."""
         return [
-            f"node {node}: {totals.segments} segments in {totals.windows} windows, {totals.passes} pairs scored, "
-            f"{totals.cpu_seconds:.1f} CPU s, workers started {totals.workers}, lost {totals.lost_workers} (with "
-            f"{totals.lost_windows} windows to decide again)"
+            f"node {node}: {counted(totals.segments, 'segment')} in {counted(totals.windows, 'window')}, "
+            f"{counted(totals.passes, 'pair')} scored, {totals.cpu_seconds:.1f} CPU s; workers started "
+            f"{totals.workers}, lost {totals.lost_workers} (with {counted(totals.lost_windows, 'window')} to decide "
+            "again)"
             for node, totals in sorted(self.nodes.items())
         ]
 

@@ -15,6 +15,7 @@ from candidates.command.console import Console
 from candidates.command.model_options import model_options
 from candidates.command.streams import keep_for_data
 from candidates.common.errors import InputError, UsageError
+from candidates.common.text import yaml_problem
 from mbr.cli.decode.records import unfit
 from mbr.opening import DecoderPlan
 from mbr.recipe import RUNTIME_OPTIONS, Recipe
@@ -93,8 +94,10 @@ def _runtime_env(file: str | None) -> dict[str, Any] | None:
         return None
     try:
         content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
-        raise InputError(f"{file}: cannot be read as YAML: {' '.join(str(exc).split())}") from exc
+    except OSError as exc:
+        raise InputError(f"{file}: cannot be read: {exc.strerror}") from exc
+    except (UnicodeDecodeError, yaml.YAMLError) as exc:
+        raise InputError(f"{file}: not plain YAML: {yaml_problem(exc)}") from exc
     if not isinstance(content, dict):
         raise InputError(f"{file}: expected a mapping such as `pip: [mbr-decode]` (Ray's runtime environment)")
     return content

@@ -28,7 +28,7 @@ def test_text_on_a_cluster_gives_the_same_lines_and_nothing_else(cluster: Any, w
     )
     assert there.returncode == 0, there.stderr
     assert there.stdout == alone.stdout
-    assert "8 segments in 1 windows" in there.stderr
+    assert "8 segments in 1 window, " in there.stderr
 
 
 def test_a_terminated_run_leaves_no_process_and_is_resumed_without_ray(cluster: Any, warm: Run, tmp_path: Path) -> None:
