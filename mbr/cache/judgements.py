@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.cache import cache_folder
-from mbr.cache.store import Store, Warn, sealed, unsealed
+from candidates.common.store import Store, Warn, sealed, unsealed
 
 LOOKUP = 500
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.errors import UsageError
+from candidates.common.store import CHECKSUM, Warn, sealed, unsealed
 from candidates.common.text import disk_errors
-from mbr.cache.store import CHECKSUM, Warn, sealed, unsealed
 
 Row = tuple[str, ...]
 Scores = NDArray[np.float32]

@@ -29,8 +29,8 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from candidates.common.store import Store, key_of
 from candidates.common.version import __version__
-from mbr.cache.store import Store, key_of
 from mbr.terms.base import Term
 from mbr.utilities import Utility
 

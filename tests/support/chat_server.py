@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+
 from candidates import BadRecord, CandidateList, Record
 from candidates.backends.openai.generator import ServerGenerator
+from candidates.chat import client
 from candidates.common.errors import InputError
 from candidates.generation import Settings
 
@@ -73,6 +78,22 @@ class ChatServer(ThreadingHTTPServer):
         """Silent: some tests close the connection."""
 
 
+@contextmanager
+def serving(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    """A running server, without a key and with hardly any waits between retries."""
+    monkeypatch.setattr(client, "BACK_OFF", 0.001)
+    monkeypatch.delenv(client.KEY_VARIABLE, raising=False)
+    with ChatServer() as served:
+        thread = threading.Thread(target=served.serve_forever, args=(0.005,))
+        thread.start()
+        try:
+            yield served
+        finally:
+            served.ending.set()
+            served.shutdown()
+            thread.join()
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: ChatServer
@@ -85,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        source = body["messages"][0]["content"]
+        source = body["messages"][-1]["content"]
         with self.server.lock:
             self.server.bodies.append(body)
             self.server.headers.append(dict(self.headers))
@@ -125,3 +146,26 @@ def bad(record: Record) -> BadRecord:
 def first(*replies: Reply) -> Script:
     """These replies in turn, then good ones."""
     return lambda source, asked, body: replies[asked] if asked < len(replies) else good(source, asked, body)
+
+
+def answered(text: str, tokens: int | None = 100, finish: str = "stop") -> Reply:
+    """One choice with this text, and the tokens it took."""
+    usage = {} if tokens is None else {"usage": {"total_tokens": tokens}}
+    return Reply({"choices": [choice(text, finish=finish)], **usage})
+
+
+def quoted(prompt: str) -> list[str]:
+    """The texts that our prompts put between triple quotes: source, then translations."""
+    return re.findall(r'"""(.*?)"""', prompt, re.DOTALL)
+
+
+def judged(quality: Callable[[str], float], lean: float = 0.0) -> Script:
+    """Judges by the qualities of the two texts; `lean` is what the first place adds."""
+
+    def script(prompt: str, asked: int, body: dict[str, Any]) -> Reply:
+        _, first, second = quoted(prompt)
+        difference = quality(first) - quality(second) + lean
+        better = "tie" if abs(difference) < 0.05 else "A" if difference > 0 else "B"
+        return answered(json.dumps({"better": better, "degree": min(3, round(abs(difference), 2))}))
+
+    return script

@@ -1,1 +1,1 @@
-"""Candidates from chat servers that speak OpenAI's protocol: prompt, client, answers, generator."""
+"""Candidates from chat servers that speak OpenAI's protocol: prompt, generator."""

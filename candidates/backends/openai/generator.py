@@ -22,11 +22,11 @@ from itertools import count
 from typing import Any, ClassVar
 
 from candidates.backends.base import Generator
-from candidates.backends.openai.answers import choice_logprob, choice_text, model_names
-from candidates.backends.openai.client import Server
 from candidates.backends.openai.prompt import Prompt
+from candidates.chat.answers import choice_logprob, choice_text
+from candidates.chat.client import Server, only_model
 from candidates.common.arrivals import PAUSE, Pause, without_pauses
-from candidates.common.errors import InputError, ModelError, UsageError
+from candidates.common.errors import InputError, UsageError
 from candidates.formats import BadRecord, Record
 from candidates.lists import Candidate, CandidateList, check_text
 from candidates.settings import Method, Settings
@@ -70,7 +70,7 @@ class ServerGenerator(Generator):
         self.splits = split_sentences
         self._look_ahead = _LOOK_AHEAD * concurrency
         self._server = Server(model, retries=retries, timeout=timeout)
-        self._server_model = server_model or _only_model(self._server)
+        self._server_model = server_model or only_model(self._server)
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="openai")
 
     def described(self) -> dict[str, Any]:
@@ -176,21 +176,6 @@ class ServerGenerator(Generator):
         if choice.get("finish_reason") == "length":
             self.count_cut_off(1)
         return Candidate(text, choice_logprob(choice))
-
-
-def _only_model(server: Server) -> str:
-    """The name of the one model that a server has."""
-    try:
-        entries = server.ask("/models", "data")
-    except InputError as exc:
-        raise ModelError(f"the model's name is unknown: {exc}; or name it with --server-model") from exc
-    names = model_names(entries)
-    if not names:
-        raise ModelError(f"{server.address}: the server lists no model; name one with --server-model")
-    if len(names) > 1:
-        shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-        raise UsageError(f"{server.address} has {len(names)} models; choose one with --server-model: {shown}")
-    return names[0]
 
 
 def _seed(*parts: int) -> int:

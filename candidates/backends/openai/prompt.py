@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 
 from candidates.backends.tokens import spelled_languages
+from candidates.chat.template import filled, places_of
 from candidates.common.errors import UsageError
 from candidates.common.text import lines
 from candidates.lists import check_text
@@ -16,7 +16,6 @@ PROMPT = (
     "Translate the following text from {src_lang} to {tgt_lang}. Answer with the translation only: "
     "no quotation marks around it, no notes, no explanations.\n\n{source}"
 )
-_PLACE = re.compile(r"\{([^\W\d]\w*)\}")
 
 
 class Prompt:
@@ -29,8 +28,7 @@ class Prompt:
 
     def filled(self, source: str) -> str:
         """The message for a source."""
-        values = {"source": source, **self._languages}
-        return _PLACE.sub(lambda place: values[place[1]], self._template)
+        return filled(self._template, {"source": source, **self._languages})
 
     @property
     def digest(self) -> str:
@@ -47,7 +45,7 @@ def _read_template(prompt: str, languages: Mapping[str, str | None]) -> str:
     """The template, its places checked. Braces around anything but a single word are text."""
     template = "\n".join(line for _, line in lines(prompt[1:])) if prompt.startswith("@") else prompt
     check_text(template, "the prompt")
-    places = set(_PLACE.findall(template))
+    places = places_of(template)
     unknown = sorted(places - {"source", *languages})
     if unknown:
         raise UsageError(

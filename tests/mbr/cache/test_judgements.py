@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mbr.cache import store
+from candidates.common import store
+from candidates.common.store import key_of
 from mbr.cache.judgements import Cache
-from mbr.cache.store import key_of
 from mbr.evaluate import judging as module
 from mbr.evaluate.base import Floats
 from mbr.evaluate.judges import JudgeSpec
@@ -107,7 +107,7 @@ import sys, time
 import numpy as np
 from pathlib import Path
 from mbr.cache.judgements import Cache
-from mbr.cache.store import key_of
+from candidates.common.store import key_of
 with Cache(Path(sys.argv[1])) as cache:
     for number in range(10**6):
         cache.put([(key_of("judge", (str(number),)), np.array([number, 1.0]))])
@@ -135,7 +135,7 @@ import sys
 import numpy as np
 from pathlib import Path
 from mbr.cache.judgements import Cache
-from mbr.cache.store import key_of
+from candidates.common.store import key_of
 warnings = []
 with Cache(Path(sys.argv[1]), warn=warnings.append) as cache:
     for number in range(int(sys.argv[2]), int(sys.argv[3])):

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from candidates.backends.openai import client
 from candidates.backends.openai.generator import ServerGenerator
+from candidates.chat import client
 from candidates.common.errors import ModelError, UsageError
 from candidates.generation import Settings
 from tests.support.chat_server import ChatServer, Handler, Reply, bad, first, good, lists

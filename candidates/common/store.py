@@ -1,4 +1,4 @@
-"""An SQLite file of results that were computed once: judgements, scores.
+"""An SQLite file of results that were computed once: judgements, scores, answers of chat servers.
 
 Several processes may use it at once; what was committed survives a kill. A cache never stops a run: a broken file is
 moved aside, one that cannot be written is only read, an entry whose bytes are damaged is deleted and computed again,
@@ -52,7 +52,8 @@ class Store(Closing):
         for last in (False, True):
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS)
+                # A subclass that is used by several threads has a lock of its own.
+                connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS, check_same_thread=False)
                 connection.text_factory = bytes  # all values are bytes; what damage made a text need not be UTF-8
                 try:
                     self._file = self.path.stat().st_ino
@@ -108,9 +109,10 @@ class Store(Closing):
             if self.path.stat().st_ino != self._file:  # another process has put a new one there
                 return
             aside = self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}")
-            journal = self.path.with_name(self.path.name + "-journal")
-            if journal.exists():  # it belongs to the broken file; a new one must not be repaired with it
-                journal.rename(aside.with_name(aside.name + "-journal"))
+            for suffix in ("-journal", "-wal", "-shm"):  # of the broken file; a new one must not be repaired with them
+                companion = self.path.with_name(self.path.name + suffix)
+                if companion.exists():
+                    companion.rename(aside.with_name(aside.name + suffix))
             self.path.rename(aside)
             self._warn(f"{self.path} is broken ({reason}); it was renamed to {aside.name}, and a new one is begun")
         except OSError as exc:

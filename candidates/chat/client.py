@@ -16,13 +16,13 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from candidates.backends.openai.answers import error_message
+from candidates.chat.answers import error_message, model_names
 from candidates.common.errors import InputError, ModelError, UsageError
 
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -45,6 +45,10 @@ class _Failure(Exception):
         self.wait = wait
 
 
+class Refused(InputError):
+    """The server refuses this request (HTTP 400, 413, 422, ...): the same request will be refused again."""
+
+
 class Server:
     """A server's address. `ask` retries where that may help, until `close`; it may be called from many threads."""
 
@@ -64,25 +68,44 @@ class Server:
         self._sockets: set[socket.socket] = set()
 
     def ask(self, path: str, field: str, body: dict[str, Any] | None = None) -> list[Any]:
-        """The list that an answer holds under the name `field`. With a body it is posted.
+        """The list that an answer holds under the name `field`. With a body it is posted; errors as of `answer`."""
+        entries: list[Any] = self.answer(path, field, body)[field]
+        return entries
+
+    def answer(
+        self,
+        path: str,
+        field: str,
+        body: dict[str, Any] | None = None,
+        sending: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
+        """The whole answer, which holds a list under the name `field`.
+
+        Args:
+            path: below the server's address.
+            field: the name of the list.
+            body: is posted; without one the request is a GET.
+            sending: called before each attempt; an error that it raises ends the request.
 
         Raises:
             ModelError: the key, the address or the model is wrong, so every request will fail.
+            Refused: the server does not take this request.
             InputError: this request failed, whatever its retries.
             CancelledError: `close` was called.
         """
         attempts = 0
         while True:
             attempts += 1
+            sending()
             try:
                 return self._ask_once(path, field, body)
             except _Failure as exc:
                 if self._closing.is_set():
                     raise CancelledError from exc
                 if not exc.again:
-                    raise InputError(
-                        f"{self.address} refused the request: {exc}; check the source's length, the prompt, "
-                        "--max-length and --nbest against the server's limits"
+                    raise Refused(
+                        f"{self.address} refused the request: {exc}; check the length of the texts, the prompt, and "
+                        "the requested numbers of tokens and choices against the server's limits"
                     ) from exc
                 if attempts > self._retries:
                     raise InputError(
@@ -102,7 +125,7 @@ class Server:
                 with suppress(OSError):  # it may have ended by itself
                     socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
-    def _ask_once(self, path: str, field: str, body: dict[str, Any] | None) -> list[Any]:
+    def _ask_once(self, path: str, field: str, body: dict[str, Any] | None) -> dict[str, Any]:
         try:
             status, headers, content = self._exchange(path, body)
         except ssl.SSLCertVerificationError as exc:
@@ -115,12 +138,13 @@ class Server:
         if status >= 300:
             raise self._error(status, headers, content)
         try:
-            entries = json.loads(content)[field]
+            answer: dict[str, Any] = json.loads(content)
+            entries = answer[field]
         except (ValueError, TypeError, LookupError, RecursionError) as exc:
             raise _Failure(f"an answer without {field!r}: {self._message(content)}") from exc
         if not isinstance(entries, list):
             raise _Failure(f"an answer whose {field!r} is no list: {self._message(content)}")
-        return entries
+        return answer
 
     def _error(self, status: int, headers: http.client.HTTPMessage, content: bytes) -> _Failure | ModelError:
         """The failure a status stands for: of the run (ModelError), of this request, or of this attempt."""
@@ -194,6 +218,21 @@ class Server:
             text = text.replace(self._key, "***")
         text = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 10 * _SHOWN]).split())
         return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def only_model(server: Server) -> str:
+    """The name of the one model that a server has."""
+    try:
+        entries = server.ask("/models", "data")
+    except InputError as exc:
+        raise ModelError(f"the model's name is unknown: {exc}; or name it with --server-model") from exc
+    names = model_names(entries)
+    if not names:
+        raise ModelError(f"{server.address}: the server lists no model; name one with --server-model")
+    if len(names) > 1:
+        shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+        raise UsageError(f"{server.address} has {len(names)} models; choose one with --server-model: {shown}")
+    return names[0]
 
 
 def _split_address(address: str) -> SplitResult:

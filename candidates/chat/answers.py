@@ -54,3 +54,10 @@ def error_message(content: bytes) -> str:
         if isinstance(answer, dict) and answer.get(name):
             answer = answer[name]
     return answer if isinstance(answer, str) else json.dumps(answer)
+
+
+def used_tokens(answer: Any) -> int | None:
+    """The tokens of a prompt and its answer together, as the server counts them; None where it does not."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return total if type(total) is int and 0 <= total < LARGEST else None
