@@ -72,6 +72,7 @@ def load_checkpoint(
     strict: bool = False,
     allow_pickle: bool = False,
     kind: str | None = "pear",
+    trainable: bool = False,
 ) -> Checkpoint:
     """Load a PEAR from a folder in either layout, a `.ckpt` file, the package (`en-de`), or the hub (`pear`, `pear-xl`,
     `owner/name`).
@@ -79,6 +80,7 @@ def load_checkpoint(
     `encoder` names a folder or repository with the encoder's configuration and tokenizer, where a released
     checkpoint's own `pretrained_model` cannot be reached. `strict` refuses weights the network has no use for;
     missing ones are always an error. `kind` is what the model must be (`single`, `resume`, ...); None takes any.
+    `trainable` builds the encoder by transformers, with dropout.
     """
     hub: dict[str, Any] = {"cache_dir": cache_dir, "local_files_only": local_files_only}
     path, local = locate(model, revision=revision, **hub)
@@ -88,9 +90,11 @@ def load_checkpoint(
         name = f"{ALIASES.get(str(model), model)}@{path.name[:12]}"
     try:
         if released := checkpoint_file(path):
-            network, tokenizer = _load_released(released, encoder, encoder_revision, hub, strict, allow_pickle)
+            network, tokenizer = _load_released(
+                released, encoder, encoder_revision, hub, strict, allow_pickle, trainable
+            )
         elif path.is_dir() and (path / "config.json").is_file():
-            network, tokenizer = _load_ours(path, strict)
+            network, tokenizer = _load_ours(path, strict, trainable)
         else:
             raise ModelError(
                 f"{path} is not a PEAR checkpoint: expected a folder with config.json and model.safetensors, or one "
@@ -161,7 +165,7 @@ def save_released(checkpoint: Checkpoint, root: str | Path, *, final: str | Path
 # --- our layout
 
 
-def _load_ours(folder: Path, strict: bool) -> tuple[PearNetwork, Any]:
+def _load_ours(folder: Path, strict: bool, trainable: bool) -> tuple[PearNetwork, Any]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -185,7 +189,8 @@ def _load_ours(folder: Path, strict: bool) -> tuple[PearNetwork, Any]:
         state = load_file(weights)
     except (OSError, SafetensorError) as exc:
         raise ModelError(f"{weights}: cannot be read as safetensors: {exc}") from exc
-    network = build_network(str(head.get("kind", "pear")), empty_encoder(folder), HeadConfig.from_dict(head))
+    encoder = empty_encoder(folder, trainable=trainable)
+    network = build_network(str(head.get("kind", "pear")), encoder, HeadConfig.from_dict(head))
     fill_weights(network, {_network_name(key): value for key, value in state.items()}, weights, strict)
     return network.float(), load_tokenizer(folder)
 
@@ -200,6 +205,7 @@ def _load_released(
     hub: dict[str, Any],
     strict: bool,
     allow_pickle: bool,
+    trainable: bool,
 ) -> tuple[PearNetwork, Any]:
     root = root_of(file)
     state, hparams = read_released(file, allow_pickle=allow_pickle, cure=CONVERT)
@@ -213,13 +219,13 @@ def _load_released(
         )
     recorded = str(hparams.get("pretrained_model", "microsoft/infoxlm-large"))
     folder = locate_encoder(encoder, recorded, root, encoder_revision, hub)
-    network = PearNetwork(empty_encoder(folder, kind), HeadConfig.from_dict(hparams))
+    network = PearNetwork(empty_encoder(folder, kind, trainable=trainable), HeadConfig.from_dict(hparams))
     fill_weights(network, {_network_name(_our_name(key)): value for key, value in state.items()}, file, strict)
     return network.float(), load_tokenizer(folder)
 
 
 def _save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """As transformers writes it; but its version 5 has a new name for the plain fast tokenizer, which 4 cannot load."""
+    """As it writes itself; but transformers 5 has a new name for the plain fast tokenizer, which 4 cannot load."""
     tokenizer.save_pretrained(folder)
     file = folder / "tokenizer_config.json"
     settings = json.loads(file.read_text(encoding="utf-8"))

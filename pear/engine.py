@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from candidates.common.closing import Closing
 from candidates.common.errors import UsageError
-from pear.agreement import Agreement
-from pear.model import PearNetwork
+from pear.model import PearNetwork, encoder_inputs
 from pear.runtime.batches import BatchQueue
+from pear.runtime.encoders import fingerprint
+from pear.runtime.precision import AUTO
 from pear.runtime.probes import PROBES
-from pear.runtime.runner import Runner
+from pear.runtime.runner import Runner, on_device
 from pear.runtime.token_store import Ints, TokenStore
 from pear.serialize import Layout, lay_out, share_budget
 
@@ -34,13 +36,11 @@ class Engine(Closing):
     """A loaded model ready to score: a token store, and a runner that holds the weights.
 
     Args:
-        backend: `torch`, or `ct2` for the encoder in CTranslate2 on the CPU, whose `agreement` with torch is measured.
-        compute_type: of the ct2 back-end, `int8` (default) or `float32`.
-        device, dtype, batch_tokens, threads: as in `pear.runtime.runner.Runner`; threads also of CTranslate2.
+        device, dtype, batch_tokens, threads: as in `pear.runtime.runner.Runner`.
+        name: tells checkpoints apart where dtype is `auto`; by default a fingerprint of the weights.
 
     Raises:
-        UsageError: settings that do not go together.
-        ModelError: an encoder that CTranslate2 cannot run, or whose float32 scores differ from those of torch.
+        UsageError: settings that are unknown, or that this machine cannot meet.
     """
 
     def __init__(
@@ -50,35 +50,26 @@ class Engine(Closing):
         *,
         device: str = "auto",
         dtype: str = "float32",
-        backend: str = "torch",
-        compute_type: str | None = None,
         batch_tokens: int | None = None,
         threads: int = 0,
+        name: str | None = None,
     ) -> None:
-        _check_settings(backend, device, dtype, compute_type)
         self.layout = Layout.of(tokenizer, network.encoder.config)
         self.store = TokenStore(tokenizer)
         self.kind = network.kind
-        self.agreement: Agreement | None = None
-        settings: dict[str, Any] = {"batch_tokens": batch_tokens, "threads": threads}
-        settings["hidden"] = int(network.encoder.config.hidden_size)
-        if backend == "ct2":
-            self._run_on_ctranslate2(network, tokenizer, compute_type or "int8", settings)
-        else:
-            self.runner = Runner(network, device=device, dtype=dtype, **settings)
+        self._architecture = network.config.architecture
+        hidden = int(network.encoder.config.hidden_size)
+        checkpoint = name or (fingerprint(network, tokenizer) if dtype == AUTO else "")
+        self.runner = Runner(
+            network, hidden=hidden, device=device, dtype=dtype, batch_tokens=batch_tokens, threads=threads
+        )
+        if self.runner.choice is not None:
+            self.runner.choice.decide(checkpoint, self._preferences)
 
-    def _run_on_ctranslate2(
-        self, network: PearNetwork, tokenizer: Any, compute_type: str, settings: dict[str, Any]
-    ) -> None:
-        """Convert the network and compare its scores of the probes with those of torch."""
-        from pear.ct2 import CTranslate2Network
-
-        converted = CTranslate2Network(network, tokenizer, compute_type, settings["threads"])
-        self.runner = Runner(network, device="cpu", **settings)
-        exact = self._preferences()
-        self.runner = Runner(converted, device="cpu", weight_bytes=converted.weight_bytes, **settings)
-        self.agreement = Agreement.between(exact, self._preferences(), compute_type)
-        self.agreement.check()
+    @property
+    def precision(self) -> str:
+        """What the encoder computes in; with dtype `auto`, what was chosen."""
+        return self.runner.precision
 
     @property
     def batch_tokens(self) -> int:
@@ -100,17 +91,19 @@ class Engine(Closing):
         unique, inverse = self._number(rows)
         granted = self._granted(unique)
         lengths = granted.sum(axis=1) + self.layout.specials(unique.shape[1])
-        scores = np.empty(len(unique), np.float32)
+        computed: list[tuple[Ints, Tensor]] = []
+        layout = self.layout
 
         def work(network: Any, device: torch.device, some: Ints) -> None:
-            batch = lay_out(self.layout, self.store, unique[some], granted[some])
-            ids, attention, spans = (
-                torch.from_numpy(array).to(device) for array in (batch.ids, batch.attention, batch.spans)
-            )
-            hidden = network.encode(ids, attention.long())
-            scores[some] = network.score(hidden, spans).cpu().numpy()
+            batch = lay_out(layout, self.store, unique[some], granted[some])
+            ids, attention, spans = (on_device(array, device) for array in (batch.ids, batch.attention, batch.spans))
+            hidden = network.encode(*encoder_inputs(self._architecture, ids, attention.long(), spans, layout.padding))
+            computed.append((some, network.score(hidden, spans)))
 
         self.runner.run(lengths, work, label=self.kind.upper() if progress else None)
+        scores = np.empty(len(unique), np.float32)
+        for some, values in computed:  # only now: reading a score would have a GPU wait for each batch
+            scores[some] = values.cpu().numpy()
         return scores[inverse]
 
     def batches(self, rows: Sequence[Row]) -> list[Ints]:
@@ -147,6 +140,14 @@ class Engine(Closing):
         lengths = self.store.lengths[numbers]
         return bool(lengths[0] + np.sort(lengths[1:])[-at_once:].sum() > self.layout.budget(1 + at_once))
 
+    def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
+        """Which rows [rows] are longer than the encoder's input, and so are cut off."""
+        if not rows:
+            return np.zeros(0, np.bool_)
+        unique, inverse = self._number(rows)
+        cut: NDArray[np.bool_] = self.store.lengths[unique].sum(axis=1) > self.layout.budget(unique.shape[1])
+        return cut[inverse]
+
     def _granted(self, unique: Ints) -> Ints:
         """Tokens of each text of [rows, texts] that the encoder takes."""
         return share_budget(self.store.lengths[unique], self.layout.budget(unique.shape[1]))
@@ -175,12 +176,3 @@ class Engine(Closing):
             return self.score(PROBES)
         first, second = ([(triple[0], triple[place]) for triple in PROBES] for place in (1, 2))
         return self.score(first) - self.score(second)
-
-
-def _check_settings(backend: str, device: str, dtype: str, compute_type: str | None) -> None:
-    if backend not in ("torch", "ct2"):
-        raise UsageError(f"back-end {backend!r} is unknown; expected torch or ct2")
-    if backend == "ct2" and (device not in ("auto", "cpu") or dtype != "float32"):
-        raise UsageError("the ct2 back-end runs on the CPU with a compute type of its own; leave out device and dtype")
-    if backend != "ct2" and compute_type is not None:
-        raise UsageError("a compute type belongs to the ct2 back-end; torch takes a dtype")

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from candidates.common.errors import ModelError
 
+ARCHITECTURES = ("unified", "comet")
 ACTIVATIONS = {
     "gelu": nn.GELU,
     "relu": nn.ReLU,
@@ -43,6 +44,8 @@ class HeadConfig:
     layer_norm_before_head: bool = False
     learn_score_scale: bool = True
     score_alpha: float = 1.0
+    # Of RESUME: its texts encoded together (`unified`), or each alone (`comet`).
+    architecture: str = "unified"
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> HeadConfig:
@@ -58,10 +61,14 @@ class HeadConfig:
         for name in filter(None, (config.activations, config.final_activation)):
             if name.strip().lower() not in ACTIVATIONS:
                 raise ModelError(f"activation {name!r} is unknown; expected one of {', '.join(ACTIVATIONS)}")
+        if config.architecture not in ARCHITECTURES:
+            expected = ", ".join(ARCHITECTURES)
+            raise ModelError(f"architecture {config.architecture!r} is unknown; expected one of {expected}")
         return config
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """For a file; the usual architecture is left out, so that a PEAR has the settings that pear-mt knows."""
+        return {k: v for k, v in asdict(self).items() if (k, v) != ("architecture", ARCHITECTURES[0])}
 
 
 class PairwiseHead(nn.Module):
@@ -99,7 +106,7 @@ class PairwiseHead(nn.Module):
 
 
 class PearNetwork(nn.Module):
-    """Encoder and head. `encoder` is any transformers model that returns `last_hidden_state`.
+    """Encoder and head. `encoder` is one of `pear.runtime.transformer`, or one of transformers.
 
     Shown a source and one candidate instead of two, the same network gives an absolute score: with `kind` single it
     was trained to, and is the matched baseline of the paper; a sentinel is one whose source is left empty.
@@ -114,7 +121,12 @@ class PearNetwork(nn.Module):
 
     def forward(self, ids: Tensor, attention: Tensor, spans: Tensor) -> Tensor:
         """ids, attention [pairs, tokens]; spans [pairs, 3, tokens], one where a token belongs -> scores [pairs]."""
-        return self.score(self.encode(ids, attention), spans)
+        return self.score(self.encode(*self.inputs(ids, attention, spans)), spans)
+
+    def inputs(self, ids: Tensor, attention: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
+        """What `encode` takes: the texts of a row together, or each alone."""
+        padding = getattr(self.encoder.config, "pad_token_id", None) or 0
+        return encoder_inputs(self.config.architecture, ids, attention, spans, padding)
 
     def encode(self, ids: Tensor, attention: Tensor) -> Tensor:
         """-> [pairs, tokens, hidden]."""
@@ -146,9 +158,65 @@ class ResumeMetricNetwork(PearNetwork):
         return scores
 
 
+class CometResumeNetwork(ResumeMetricNetwork):
+    """RESUME on COMET's architecture: source, reference and candidate are encoded each alone (RESUME paper, 6.6).
+
+    The head sees [c; r; c*r; |c-r|; c*s; |c-s|] of the mean vectors of candidate, reference and source.
+    """
+
+    def __init__(self, encoder: nn.Module, config: HeadConfig) -> None:
+        super().__init__(encoder, config)
+        self.head = _FeedForward(6 * encoder.config.hidden_size, config)
+
+    def score(self, hidden: Tensor, spans: Tensor) -> Tensor:
+        """Scores [pairs] from the texts' own encodings [pairs * texts, tokens, hidden]: means with start and end."""
+        present = torch.arange(hidden.shape[1], device=hidden.device) < spans.sum(dim=-1, keepdim=True) + 2
+        weights = present.flatten(0, 1)[..., None].float()  # [pairs * texts, tokens, 1]
+        means = (hidden.float() * weights).sum(dim=1) / weights.sum(dim=1)
+        source, reference, candidate = means.unflatten(0, spans.shape[:2]).unbind(dim=1)  # [pairs, hidden] each
+        products = [
+            candidate * reference,
+            (candidate - reference).abs(),
+            candidate * source,
+            (candidate - source).abs(),
+        ]
+        scores: Tensor = self.head(torch.cat([candidate, reference, *products], dim=-1)).squeeze(-1)
+        return scores
+
+
 def build_network(kind: str, encoder: nn.Module, config: HeadConfig) -> PearNetwork:
     """The network of a kind around an encoder."""
-    return ResumeMetricNetwork(encoder, config) if kind == "resume" else PearNetwork(encoder, config, kind)
+    if kind != "resume":
+        return PearNetwork(encoder, config, kind)
+    return (
+        CometResumeNetwork(encoder, config) if config.architecture == "comet" else ResumeMetricNetwork(encoder, config)
+    )
+
+
+def encoder_inputs(
+    architecture: str, ids: Tensor, attention: Tensor, spans: Tensor, padding: int
+) -> tuple[Tensor, Tensor]:
+    """Ids and attention for the encoder: texts laid out together as they are; for COMET's architecture each text alone.
+
+    Args:
+        ids, attention: [pairs, tokens] of texts laid out together (`pear.serialize`).
+        spans: [pairs, texts, tokens], one where a token belongs to a text.
+
+    Returns:
+        [pairs, tokens] each, or [pairs * texts, tokens] with one text between start and end in a row.
+    """
+    if architecture == "unified":
+        return ids, attention
+    lengths = spans.sum(dim=-1, keepdim=True)  # [pairs, texts, 1]
+    column = torch.arange(int(lengths.max()) + 2, device=ids.device)  # the text begins at column 1
+    first = spans.int().argmax(dim=-1, keepdim=True)  # [pairs, texts, 1], 0 for an empty text
+    places = (first + column - 1).clamp(0, ids.shape[1] - 1)  # [pairs, texts, tokens]
+    tokens = ids[:, None].expand(-1, spans.shape[1], -1).gather(2, places)
+    end = ids.gather(1, attention.sum(dim=1, keepdim=True) - 1)[..., None]  # [pairs, 1, 1]
+    inside = (column >= 1) & (column <= lengths)
+    outer = torch.where(column == 0, ids[:, :1, None], torch.where(column == lengths + 1, end, padding))
+    alone = torch.where(inside, tokens, outer)
+    return alone.flatten(0, 1), (column <= lengths + 1).long().flatten(0, 1)
 
 
 def span_means(hidden: Tensor, spans: Tensor) -> Tensor:

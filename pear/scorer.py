@@ -15,25 +15,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 from candidates.common.closing import Closing
 from candidates.common.errors import ModelError
 from pear.runtime.hub import check_found
-from pear.runtime.options import ScorerOptions
+from pear.runtime.options import RunOptions
 
 if TYPE_CHECKING:
     from pear.engine import Engine
 
 
 class Scorer(Closing):
-    """`name` tells checkpoints apart, `precision` is what the encoder computes in."""
+    """A loaded model; `name` tells checkpoints apart."""
 
     # The kinds of model it takes.
     kinds: ClassVar[tuple[str, ...]] = ("pear",)
 
-    def __init__(self, engine: Engine, name: str, precision: str = "float32") -> None:
+    def __init__(self, engine: Engine, name: str) -> None:
         self.engine = engine
         self.name = name
-        self.precision = precision
 
     @classmethod
-    def load(cls, model: str | Path, **options: Unpack[ScorerOptions]) -> Self:
+    def load(cls, model: str | Path, **options: Unpack[RunOptions]) -> Self:
         """Load a checkpoint: a folder, a `.ckpt` file or a hub name. Options as in `pear.checkpoint`, `pear.engine`."""
         where: dict[str, Any] = {
             "cache_dir": options.get("cache_dir"),
@@ -57,19 +56,21 @@ class Scorer(Closing):
                 f"{model} is a model of kind {checkpoint.network.kind}; expected {' or '.join(cls.kinds)}, which score "
                 "other texts in another way"
             )
-        dtype, backend = options.get("dtype", "float32"), options.get("backend", "torch")
-        compute_type = options.get("compute_type")
         engine = Engine(
             checkpoint.network,
             checkpoint.tokenizer,
             device=options.get("device", "auto"),
-            dtype=dtype,
-            backend=backend,
-            compute_type=compute_type,
+            dtype=options.get("dtype", "float32"),
             batch_tokens=options.get("batch_tokens"),
             threads=options.get("threads", 0),
+            name=checkpoint.name,
         )
-        return cls(engine, checkpoint.name, f"ct2-{compute_type or 'int8'}" if backend == "ct2" else dtype)
+        return cls(engine, checkpoint.name)
+
+    @property
+    def precision(self) -> str:
+        """What the encoder computes in; with dtype `auto`, what was chosen."""
+        return self.engine.precision
 
     @property
     def kind(self) -> str:

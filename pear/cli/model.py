@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from candidates.command.console import Console
-from candidates.command.model_options import BACKEND, RUNNING, model_options
+from candidates.command.model_options import RUNNING, model_options
 from pear.runtime.hub import check_found, locate
 
 if TYPE_CHECKING:
@@ -44,14 +44,15 @@ def open_checkpoint(options: argparse.Namespace, *, allow_pickle: bool = False, 
 
 
 def open_engine(options: argparse.Namespace, console: Console, kind: str = "pear") -> Engine:
-    """The engine that the options describe. Logs how far a CTranslate2 model agrees with the original."""
+    """The engine that the options describe. Logs how far the precision that `auto` tried agrees with float32."""
     from pear.engine import Engine
     from pear.runtime.devices import limit_threads
 
-    running = model_options(options, (*RUNNING, *BACKEND))
+    running = model_options(options, RUNNING)
     limit_threads(running.get("threads", 0))  # while the weights are read, too
     checkpoint = open_checkpoint(options, kind=kind)
-    engine = Engine(checkpoint.network, checkpoint.tokenizer, **running)
-    if engine.agreement:
-        console.info(str(engine.agreement))
+    engine = Engine(checkpoint.network, checkpoint.tokenizer, **running, name=checkpoint.name)
+    if engine.runner.choice is not None:
+        for note in engine.runner.choice.notes():
+            console.info(note)
     return engine

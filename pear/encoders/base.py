@@ -10,7 +10,7 @@ from pear.serialize import Layout
 
 
 class Encoder(nn.Module):
-    """`model` is a transformers encoder without its pooler, `tokenizer` the one it was trained with."""
+    """`model` is an encoder without its pooler, of ours or of transformers, `tokenizer` the one it was trained with."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         super().__init__()

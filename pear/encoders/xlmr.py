@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
-
 from pear.encoders.base import PretrainedEncoder
 
 
@@ -14,4 +12,6 @@ class XLMREncoder(PretrainedEncoder):
 
     @staticmethod
     def classes() -> tuple[Any, Any, Any]:
+        from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
+
         return AutoTokenizer, XLMRobertaModel, XLMRobertaConfig

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import AutoTokenizer, XLMRobertaXLConfig, XLMRobertaXLModel
-
 from pear.encoders.xlmr import XLMREncoder
 
 
@@ -14,4 +12,6 @@ class XLMRXLEncoder(XLMREncoder):
 
     @staticmethod
     def classes() -> tuple[Any, Any, Any]:
+        from transformers import AutoTokenizer, XLMRobertaXLConfig, XLMRobertaXLModel
+
         return AutoTokenizer, XLMRobertaXLModel, XLMRobertaXLConfig

@@ -19,8 +19,9 @@ from pear.encoders.base import Encoder
 from pear.engine import Engine
 from pear.models.utils import Prediction
 from pear.runtime.batches import default_batch_tokens
-from pear.runtime.devices import DTYPES, resolve_devices
+from pear.runtime.devices import resolve_devices
 from pear.runtime.hub import REVISIONS
+from pear.runtime.precision import DTYPES
 from pear.runtime.token_store import TokenStore
 from pear.serialize import Layout, lay_out, share_budget
 

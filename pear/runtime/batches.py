@@ -7,6 +7,7 @@ budget halved.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -74,9 +75,18 @@ def in_chunks(count: int, width: int, work: Callable[[int, int], None]) -> None:
         release_memory()  # only now has the failed chunk let go of its tensors
 
 
-def default_batch_tokens(hidden: int, *, on_cpu: bool) -> int:
-    """Padded tokens per batch: on a CPU as many as keep the activations of a layer in its cache."""
-    return min(max(2**19 // hidden, 512), 4096) if on_cpu else 16384
+def default_batch_tokens(hidden: int, *, on_cpu: bool, free_bytes: int | None = None) -> int:
+    """Padded tokens per batch: on a CPU as many as keep the activations of a layer in its cache.
+
+    On a GPU a power of two whose activations in float32 take an eighth of its free memory at most, if that is known:
+    the same on every run that finds about as much, so that results have the same bits.
+    """
+    if on_cpu:
+        return min(max(2**19 // hidden, 512), 4096)
+    if free_bytes is None:
+        return 16384
+    fitting = max(free_bytes // 8 // (4 * ACTIVATIONS_PER_TOKEN * hidden), 1)
+    return int(min(max(2 ** (fitting.bit_length() - 1), 1024), 65536))
 
 
 class BatchQueue:
@@ -174,6 +184,17 @@ def _run_on_all(workers: Sequence[Worker], work: Callable[[Worker], None], queue
 
 
 def _progress(total: int, label: str | None) -> Any:
+    if label is None:
+        return _NoBar()
     from tqdm import tqdm
 
-    return tqdm(total=total, unit="tok", unit_scale=True, disable=label is None, leave=False, desc=label)
+    return tqdm(total=total, unit="tok", unit_scale=True, leave=False, desc=label)
+
+
+class _NoBar(contextlib.nullcontext[Any]):
+    """In the place of a progress bar: shows nothing."""
+
+    def __enter__(self) -> _NoBar:
+        return self
+
+    def update(self, count: int) -> None: ...

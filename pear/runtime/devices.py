@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import functools
 import gc
+import os
 from collections.abc import Sequence
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
 
 from candidates.common.errors import EnvironmentProblem, ResourceError, UsageError
 from candidates.common.threads import check_threads
+from pear.runtime.int8 import Int8Linear, quantise
+from pear.runtime.precision import DTYPES, check_precision
 
-DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -35,10 +40,9 @@ def resolve_devices(device: str) -> list[str]:
 
 def replicas(network: Network, devices: Sequence[str], dtype: str) -> list[tuple[Network, torch.device]]:
     """The network on each device, as `in_place` puts it; a device that is named twice has it once."""
-    if dtype not in DTYPES:
-        raise UsageError(f"dtype {dtype!r} is unknown; expected one of {', '.join(DTYPES)}")
     placed: dict[str, Network] = {}
     for device in devices:
+        check_precision(dtype, device)
         if device not in placed:
             replica = network if not placed else copy.deepcopy(network)
             try:
@@ -55,12 +59,30 @@ def replicas(network: Network, devices: Sequence[str], dtype: str) -> list[tuple
 
 
 def in_place(network: Network, device: str, dtype: str = "float32") -> Network:
-    """The network on a device, ready to score: its encoder in this precision, everything else in float32."""
+    """The network on a device, ready to score: its encoder in this precision, everything else in float32.
+
+    In int8 are the linear layers of the encoder; what is between them stays in float32.
+    """
     network.to(device)
     for name, part in network.named_children():
-        part.to(DTYPES[dtype] if name == "encoder" else torch.float32)
+        part.to(DTYPES.get(dtype, torch.float32) if name == "encoder" else torch.float32)
+        if name == "encoder" and dtype == "int8":
+            quantise(part)
     network.eval()
     return network
+
+
+def sharing_weights(network: Network) -> Network:
+    """A copy with the same weights in memory, which can be brought into another precision by itself."""
+    weights = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in network.parameters()}
+    return copy.deepcopy(network, cast(Any, weights))
+
+
+def weight_bytes(network: nn.Module) -> int:
+    """Memory that the weights of a network take, those in int8 included."""
+    layers = (part for part in network.modules() if isinstance(part, Int8Linear))
+    weights = chain(network.parameters(), chain.from_iterable(layer.buffers() for layer in layers))
+    return sum(weight.numel() * weight.element_size() for weight in weights)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -87,6 +109,23 @@ def release_memory() -> None:
         torch.mps.empty_cache()
     with contextlib.suppress(OSError, AttributeError):  # glibc keeps freed memory; other systems have no such call
         ctypes.CDLL(None).malloc_trim(0)
+
+
+@functools.cache
+def keep_freed_memory() -> None:
+    """Let the C library keep what a batch frees for the next one.
+
+    It would give large blocks back to the system at once, and the system would fill each new one with zeros, page by
+    page, which small encoders notice (`benchmarks.limit`). What is kept is bounded. Other C libraries go on as they
+    are, and so does one whose thresholds the environment sets.
+    """
+    tuned = "malloc" in os.environ.get("GLIBC_TUNABLES", "")
+    if tuned or any(name.startswith("MALLOC_") for name in os.environ):
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(MMAP_THRESHOLD, 2**25)  # the largest that glibc takes
+        mallopt(TRIM_THRESHOLD, 2**28)
 
 
 def limit_threads(threads: int) -> None:

@@ -16,6 +16,9 @@ from candidates.common.errors import ModelError
 from candidates.common.words import counted
 from pear.runtime.hub import ENCODER_FILES, REVISIONS, fetch
 from pear.runtime.probes import PROBES
+from pear.runtime.shapes import EncoderConfig
+from pear.runtime.tokenization import FastTokenizer
+from pear.runtime.transformer import Transformer
 
 
 def locate_encoder(
@@ -45,20 +48,29 @@ def locate_encoder(
         ) from exc
 
 
-def empty_encoder(folder: Path, kind: str | None = None) -> Any:
-    """The encoder in its shape, without weights (`fill_weights`) and without the pooler, which no metric uses."""
-    from transformers import AutoConfig, AutoModel
+def empty_encoder(folder: Path, kind: str | None = None, *, trainable: bool = False) -> Any:
+    """The encoder in its shape, without weights (`fill_weights`) and without the pooler, which no metric uses.
 
+    It is one of `pear.runtime.transformer`; or transformers' own for other model types, and where it is to be trained.
+    """
     try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        if kind is not None and config.model_type != kind:
-            raise ModelError(f"{folder}: an encoder of type {config.model_type}, but the checkpoint has {kind}")
+        config = EncoderConfig.of_folder(folder)
         with torch.device("meta"):  # to draw billions of random weights would take longer than to read the real ones
-            encoder = AutoModel.from_config(config, add_pooling_layer=False, trust_remote_code=False)
+            encoder = _transformers_encoder(folder) if config is None or trainable else Transformer(config)
+        model_type = encoder.config.model_type
+        if kind is not None and model_type != kind:
+            raise ModelError(f"{folder}: an encoder of type {model_type}, but the checkpoint has {kind}")
         make_buffers(encoder)
         return encoder
     except (OSError, ValueError, TypeError, KeyError) as exc:
         raise ModelError(f"{folder}: cannot build the encoder from this configuration: {exc}") from exc
+
+
+def _transformers_encoder(folder: Path) -> Any:
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    return AutoModel.from_config(config, add_pooling_layer=False, trust_remote_code=False)
 
 
 def make_buffers(encoder: Any) -> None:
@@ -74,22 +86,27 @@ def make_buffers(encoder: Any) -> None:
 
 def load_tokenizer(folder: Path, class_name: str | None = None) -> Any:
     """The tokenizer in a folder, of the class that it names itself, or of `class_name`."""
-    import transformers
-
     try:
-        if class_name is not None:
-            tokenizer = getattr(transformers, class_name).from_pretrained(folder)
-        else:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        if tokenizer.pad_token_id is None and (folder / "sentencepiece.bpe.model").is_file():
-            # Folders of the larger XLM-R may not say which tokenizer they hold, and transformers 5 does not guess it.
-            tokenizer = transformers.XLMRobertaTokenizerFast.from_pretrained(folder)
+        tokenizer = FastTokenizer.of_folder(folder, class_name) or _transformers_tokenizer(folder, class_name)
         probe = tokenizer(PROBES[0][0])["input_ids"][1:-1]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as exc:
         raise ModelError(f"{folder}: cannot load the tokenizer: {exc}") from exc
     # Without its vocabulary file a tokenizer may still load, and read every text as unknown.
     if not probe or set(probe) <= {tokenizer.unk_token_id}:
         raise ModelError(f"{folder}: the tokenizer knows no words; is its vocabulary file missing?")
+    return tokenizer
+
+
+def _transformers_tokenizer(folder: Path, class_name: str | None) -> Any:
+    import transformers
+
+    if class_name is not None:
+        tokenizer = getattr(transformers, class_name).from_pretrained(folder)
+    else:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    if tokenizer.pad_token_id is None and (folder / "sentencepiece.bpe.model").is_file():
+        # Folders of the larger XLM-R may not say which tokenizer they hold, and transformers 5 does not guess it.
+        tokenizer = transformers.XLMRobertaTokenizerFast.from_pretrained(folder)
     return tokenizer
 
 

@@ -45,15 +45,20 @@ def locate(
     revision: str | None = None,
     cache_dir: str | Path | None = None,
     local_files_only: bool = False,
+    files: list[str] | None = None,
 ) -> tuple[Path, bool]:
-    """The path of a model's files, and whether it was named by it; the others are fetched from the hub."""
+    """The path of a model's files, and whether it was named by it; the others are fetched from the hub.
+
+    Of a hub repository those that match `files` are fetched; None is all.
+    """
     # As with translators: a folder that has the name of a bundled model is ./name.
     path = shipped_models().get(str(model), Path(model).expanduser())
     if path.exists() or str(model).startswith((".", "/", "~")) or path.suffix == ".ckpt":
         if revision is not None:
             raise ModelError(f"a revision belongs to a hub model; {path} is a local path")
         return path, True
-    return fetch(str(model), revision=revision, cache_dir=cache_dir, local_files_only=local_files_only), False
+    folder = fetch(str(model), revision=revision, cache_dir=cache_dir, local_files_only=local_files_only, files=files)
+    return folder, False
 
 
 def check_found(
@@ -62,6 +67,7 @@ def check_found(
     revision: str | None = None,
     cache_dir: str | Path | None = None,
     local_files_only: bool = False,
+    files: list[str] | None = None,
 ) -> None:
     """Refuse a name that `locate` will not find because nothing can be downloaded now. Fast, and downloads nothing.
 
@@ -70,7 +76,7 @@ def check_found(
     if str(model) in shipped_models() or Path(model).expanduser().exists():
         return
     if local_files_only or offline() or not hub_answers():
-        locate(model, revision=revision, cache_dir=cache_dir, local_files_only=local_files_only)
+        locate(model, revision=revision, cache_dir=cache_dir, local_files_only=local_files_only, files=files)
 
 
 def fetch(

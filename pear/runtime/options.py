@@ -25,8 +25,7 @@ class ModelOptions(RunOptions, total=False):
     model: str | Path | None  # a folder, a file, a hub name; None is the metric's default
 
 
-class ScorerOptions(RunOptions, total=False):
-    """Options of PEAR and its relatives, which CTranslate2 can run, too (`pear.scorer.Scorer.load`)."""
+class LibraryOptions(ModelOptions, total=False):
+    """Options of a metric that its own library can run, too (`mbr.metrics.library`)."""
 
-    backend: str  # torch or ct2
-    compute_type: str | None  # of ct2
+    backend: str  # torch, which is our own reader, or library

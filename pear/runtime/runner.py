@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from candidates.common.errors import UsageError
 from pear.runtime.batches import ACTIVATIONS_PER_TOKEN, default_batch_tokens, run_batches
-from pear.runtime.devices import limit_threads, replicas, resolve_devices
+from pear.runtime.choice import PrecisionChoice
+from pear.runtime.devices import keep_freed_memory, limit_threads, replicas, resolve_devices, weight_bytes
 from pear.runtime.options import ModelOptions
+from pear.runtime.precision import AUTO
 from pear.runtime.token_store import Ints
 
 Work = Callable[[Any, torch.device, Ints], None]
@@ -30,9 +33,10 @@ class Runner:
         network: any module; `run` hands it to the caller's `work`.
         hidden: width of the network, from which batch budget and memory are estimated.
         device: `auto`, or names as `cuda:0,cuda:1`.
+        dtype: of the encoder: `float32`, `bf16`, `fp16` or `int8`; or `auto`, for the fastest that agrees with float32.
+            It is float32 until the owner has `choice` decide.
         batch_tokens: padded tokens per batch; None chooses by device and width.
         threads: CPU threads of torch; 0 keeps the present number.
-        weight_bytes: size of one replica, where its weights are not torch parameters.
     """
 
     def __init__(
@@ -44,23 +48,25 @@ class Runner:
         dtype: str = "float32",
         batch_tokens: int | None = None,
         threads: int = 0,
-        weight_bytes: int | None = None,
     ) -> None:
         if batch_tokens is not None and batch_tokens < 1:
             raise UsageError(f"batch_tokens {batch_tokens} is not a positive number")
         limit_threads(threads)
         devices = resolve_devices(device)
-        self.precision = dtype
+        self.precision = "float32" if dtype == AUTO else dtype
         self.on_gpu = not all(name.startswith("cpu") for name in devices)
+        if not self.on_gpu:
+            keep_freed_memory()
         self.batch_tokens = batch_tokens or default_batch_tokens(hidden, on_cpu=not self.on_gpu)
         self.tokens = 0  # computed so far
         self.padding = 0  # beside them, to fill rows of a batch up to its longest
         self._counting = threading.Lock()
         self._threads = threads
-        self._replicas = replicas(network, devices, dtype)
-        self._weight_bytes = weight_bytes or sum(
-            weight.numel() * weight.element_size() for weight in network.parameters()
-        )
+        self._replicas = replicas(network, devices, self.precision)
+        if batch_tokens is None and self.device.type == "cuda":
+            free = min(torch.cuda.mem_get_info(device)[0] for _, device in self._replicas)
+            self.batch_tokens = default_batch_tokens(hidden, on_cpu=False, free_bytes=free)
+        self.choice = PrecisionChoice(self) if dtype == AUTO else None
         self._activation_bytes = hidden * ACTIVATIONS_PER_TOKEN * 4
 
     @property
@@ -83,6 +89,8 @@ class Runner:
         workers = self._open()
         if not len(lengths):
             return
+        if self.choice is not None:
+            self.choice.release()
 
         def call(replica: tuple[Any, torch.device], rows: Ints) -> None:
             limit_threads(self._threads)  # here, because this may be a thread of its own
@@ -97,7 +105,13 @@ class Runner:
 
     def memory_bytes(self) -> int:
         """Estimate of what all replicas hold at once: the weights, and the activations of one batch."""
-        return int(self._weight_bytes + self.batch_tokens * self._activation_bytes) * len(self._replicas)
+        weights = weight_bytes(self.network) if self._replicas else 0
+        return int(weights + self.batch_tokens * self._activation_bytes) * len(self._replicas)
+
+    def use(self, network: nn.Module, dtype: str) -> None:
+        """Run this network from now on, in this precision, on the same devices."""
+        self._replicas = replicas(network, [str(device) for _, device in self._open()], dtype)
+        self.precision = dtype
 
     def close(self) -> None:
         """Release the weights."""
@@ -120,4 +134,10 @@ def padded(rows: Sequence[Ints], padding: int, device: torch.device) -> tuple[Te
     attention = np.arange(lengths.max()) < lengths[:, None]
     ids = np.full(attention.shape, padding, np.int64)
     ids[attention] = np.concatenate(rows)
-    return torch.from_numpy(ids).to(device), torch.from_numpy(attention).to(device)
+    return on_device(ids, device), on_device(attention, device)
+
+
+def on_device(array: NDArray[Any], device: torch.device) -> Tensor:
+    """An array on a device; to a GPU it is copied from pinned memory, while the GPU computes the batch before."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

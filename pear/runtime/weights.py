@@ -23,7 +23,7 @@ NAMES = ("model.safetensors", "pytorch_model.bin")
 
 def read_config(folder: Path) -> dict[str, Any]:
     """`config.json` as it is written: transformers fills gaps with defaults that differ between its versions."""
-    return _read_json(folder / "config.json", "expected the folder of a transformers model")
+    return read_json(folder / "config.json", "expected the folder of a transformers model")
 
 
 def tokenizer_folder(wanted: str | Path, root: Path, options: ModelOptions) -> Path:
@@ -47,7 +47,7 @@ def read_weights(folder: Path) -> dict[str, Any]:
 
 
 def _read_shards(index: Path) -> dict[str, Any]:
-    places = _read_json(index, "expected the index of a model in several files").get("weight_map")
+    places = read_json(index, "expected the index of a model in several files").get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
         raise ModelError(f"{index}: no weight_map from weights to files inside; fetch the model again")
     state: dict[str, Any] = {}
@@ -83,7 +83,8 @@ def _read_tensors(file: Path) -> dict[str, Any]:
     return content
 
 
-def _read_json(file: Path, expected: str) -> dict[str, Any]:
+def read_json(file: Path, expected: str) -> dict[str, Any]:
+    """The object in a file; `expected` ends the message where it is none."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as exc:

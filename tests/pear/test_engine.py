@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from candidates.common.cache import cache_folder
-from candidates.common.errors import EnvironmentProblem, ModelError, ResourceError, UsageError
-from pear.ct2 import CTranslate2Network
+from candidates.common.errors import EnvironmentProblem, ResourceError, UsageError
 from pear.engine import Engine
 from pear.model import PearNetwork
-from pear.runtime.batches import BatchQueue
+from pear.runtime.batches import BatchQueue, default_batch_tokens
+from pear.runtime.int8 import has_int8
 from pear.runtime.probes import PROBES, Triple
 from pear.runtime.token_store import TokenStore
 from pear.serialize import lay_out, share_budget
@@ -187,27 +186,6 @@ def test_half_precision_stays_near(tmp_path: Path, dtype: str, tolerance: float)
     assert 0 < np.abs(exact - rounded).max() < tolerance
 
 
-@pytest.mark.parametrize("model_type", ["xlm-roberta", "bert"])
-def test_ctranslate2_float32_agrees_with_torch(tmp_path: Path, model_type: str) -> None:
-    checkpoint = random_checkpoint(tmp_path / "x", model_type=model_type)
-    triples = many(60)
-    exact = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu").score(triples)
-    fast = Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="float32")
-    np.testing.assert_allclose(fast.score(triples), exact, atol=1e-4)
-    assert "same preference in 100%" in str(fast.agreement)
-
-
-def test_ctranslate2_out_of_memory_halves_the_batch_and_gives_the_same_scores(
-    checkpoint: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    triples = many(60)
-    engine = Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="float32", batch_tokens=4000)
-    expected = engine.score(triples)
-    limit_memory(monkeypatch, CTranslate2Network, 600, RuntimeError("std::bad_alloc"))
-    np.testing.assert_allclose(engine.score(triples), expected, atol=1e-5)
-    assert engine.batch_tokens <= 600
-
-
 def test_the_memory_estimate_counts_weights_in_their_precision_and_one_batch_per_replica(checkpoint: Any) -> None:
     def estimate(**options: Any) -> int:
         network = copy.deepcopy(checkpoint.network)
@@ -219,8 +197,10 @@ def test_the_memory_estimate_counts_weights_in_their_precision_and_one_batch_per
     assert estimate(device="cpu") == 4 * (encoder + head) + activations
     assert estimate(device="cpu,cpu") == 2 * estimate(device="cpu")
     assert estimate(device="cpu", dtype="bf16") == 2 * encoder + 4 * head + activations
-    assert estimate(backend="ct2", compute_type="float32") == estimate(device="cpu")
-    assert estimate(backend="ct2", compute_type="int8") == encoder + 4 * head + activations
+    if has_int8():
+        layers = [part for part in checkpoint.network.encoder.modules() if isinstance(part, torch.nn.Linear)]
+        saved = sum(3 * layer.weight.numel() - 4 * layer.out_features for layer in layers)  # a scale for each output
+        assert estimate(device="cpu", dtype="int8") == 4 * (encoder + head) - saved + activations
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu,cpu"])
@@ -246,19 +226,6 @@ def test_threads_limit_torch_in_every_thread_that_scores(
     assert used == {3}
 
 
-def test_ctranslate2_int8_reports_its_agreement(checkpoint: Any) -> None:
-    engine = Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="int8")
-    assert "CTranslate2 int8 against torch float32 on 16 probe pairs" in str(engine.agreement)
-    assert engine.agreement.largest_difference > 0
-    assert engine.agreement.same_sign > 0.7
-
-
-def test_an_encoder_that_ctranslate2_cannot_run_is_refused(tmp_path: Path) -> None:
-    checkpoint = random_checkpoint(tmp_path / "x", model_type="xlm-roberta-xl", layers=1, hidden=16, heads=2)
-    with pytest.raises(ModelError, match="use the torch back-end"):
-        Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2")
-
-
 def test_truncation_is_known(engine: Any) -> None:
     long = " ".join(CORPUS) * 2
     assert engine.truncates("x", ["a", long])
@@ -271,11 +238,8 @@ def test_truncation_is_known(engine: Any) -> None:
         ({"device": "cuda:7"}, EnvironmentProblem),
         ({"device": "toaster"}, UsageError),
         ({"device": "meta"}, UsageError),
-        ({"backend": "ct2", "dtype": "bf16"}, UsageError),
-        ({"compute_type": "int8"}, UsageError),
         ({"dtype": "float8"}, UsageError),
-        ({"backend": "onnx"}, UsageError),
-        ({"backend": "ct2", "compute_type": "int4"}, UsageError),
+        ({"device": "cuda:7", "dtype": "int8"}, UsageError),
         ({"batch_tokens": 0}, UsageError),
         ({"threads": -1}, UsageError),
     ],
@@ -292,13 +256,6 @@ def test_a_closed_engine_says_so(checkpoint: Any) -> None:
         engine.score(PROBES)
 
 
-def test_a_damaged_converted_model_is_converted_again(checkpoint: Any) -> None:
-    Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="float32")
-    for file in (cache_folder() / "ct2").glob("*/model.bin"):
-        file.write_bytes(b"")
-    Engine(checkpoint.network, checkpoint.tokenizer, backend="ct2", compute_type="float32")
-
-
 def test_the_budget_never_grows_back_after_out_of_memory() -> None:
     queue = BatchQueue(np.full(64, 10), 320)
     first, second = queue.take(), queue.take()
@@ -311,3 +268,12 @@ def test_the_budget_never_grows_back_after_out_of_memory() -> None:
     assert queue.budget == 80
     queue.put_back(second, MemoryError())
     assert queue.budget == 80
+
+
+def test_batches_on_a_gpu_follow_its_free_memory() -> None:
+    sizes = [
+        default_batch_tokens(1024, on_cpu=False, free_bytes=gigabytes * 2**30) for gigabytes in (1, 12, 15, 24, 80)
+    ]
+    assert sizes == [2048, 32768, 32768, 65536, 65536]  # about as much memory, the same batches
+    assert default_batch_tokens(2560, on_cpu=False, free_bytes=0) == 1024
+    assert default_batch_tokens(1024, on_cpu=False) == 16384
