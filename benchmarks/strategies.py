@@ -10,9 +10,9 @@ the rules of mbrs do at equal passes. Prints for every strategy: regret as a sha
 matrix (mean, 95th percentile, share of lists above 5 %), the same choice as the exact one, the share of its best five
 among ours, the estimate that comes with the choice, passes, and milliseconds of the strategy itself. Sets: synthetic
 matrices with a known rho and tau; the bundled PEAR on the bundled translation model's 100-best lists for 200 test
-sources, alone and with the term `logprob` of the shipped recipe, and on the outputs of the WMT23 systems; chrF, and a
-stand-in with the shape of COMET's matrices (similarity of sentence embeddings with the pseudo-reference and with the
-source), for utilities that are not differences.
+sources (alone, with cheap evidence as hints, with terms in the score, and after a first stage), and on the outputs of
+the WMT23 systems; chrF, and a stand-in with the shape of COMET's matrices (similarity of sentence embeddings with the
+pseudo-reference and with the source), for utilities that are not differences.
 """
 
 from __future__ import annotations
@@ -40,10 +40,13 @@ from benchmarks.matrices import complete_matrices
 from benchmarks.support import peer_strategies as peers
 from benchmarks.support.headlines import headline
 from benchmarks.support.places import WORK
+from benchmarks.support.regret_figure import draw
 from benchmarks.support.replay import regret, replay, segment_of, structured, truth
-from benchmarks.support.shipped_terms import term_values, weight_of
+from benchmarks.support.shipped_terms import recipe_values, recipe_weights
+from mbr.decide import ReferenceWeights
 from mbr.matrix import Relation
 from mbr.strategies import get_strategy
+from mbr.terms.hints import hints_of
 
 Floats = NDArray[np.float64]
 RESULTS = WORK / "strategies.json"
@@ -51,16 +54,27 @@ SYNTHETIC = {"rho 0.1": (0.1, 0.15), "rho 0.5": (0.5, 0.15), "rho 0.5, tau 0.5":
 MATRICES = 40  # of each synthetic kind
 TOLERANCE = 0.01  # the default of `race`
 QUICK_SEEDS = 2
+DRAWN = ["rho 0.5", "rho 2", "bundled PEAR, test", "bundled PEAR with the shipped recipe, test"]
+PREFILTER = 50  # candidates that a first stage keeps; its own loss is not counted
 
 
 @dataclass(frozen=True)
 class Case:
-    """A set of matrices with the budgets to try on it."""
+    """A set of matrices with the budgets to try on it; terms [N] in the score and hints [N, kinds] of each, if any."""
 
     name: str
     relation: Relation
     matrices: list[Floats]
     budgets: tuple[int, ...]
+    terms: list[Floats] | None = None
+    hints: list[Floats | None] | None = None
+
+    def evidence(self, place: int) -> dict[str, Floats | None]:
+        """What a segment knows beside the utility."""
+        return {
+            "terms": None if self.terms is None else self.terms[place],
+            "hints": None if self.hints is None else self.hints[place],
+        }
 
 
 @dataclass(frozen=True)
@@ -68,15 +82,22 @@ class Method:
     """A way to choose at a budget (None: it ends by itself)."""
 
     name: str
-    choose: Callable[[Floats, int | None, int, Relation], tuple[NDArray[np.intp], int, float | None]]
+    choose: Callable[..., tuple[NDArray[np.intp], int, float | None]]
     own_end: bool = False
     only: Relation | None = None
 
 
 def ours(
-    name: str, values: Floats, budget: int | None, seed: int, relation: Relation, **settings: Any
+    name: str,
+    values: Floats,
+    budget: int | None,
+    seed: int,
+    relation: Relation,
+    evidence: dict[str, Floats | None],
+    **settings: Any,
 ) -> tuple[NDArray[np.intp], int, float | None]:
-    played = replay(values, get_strategy(name, budget=budget, **settings), segment_of(values, seed, relation))
+    segment = segment_of(values, seed, relation, **evidence)
+    played = replay(values, get_strategy(name, budget=budget, **settings), segment)
     return played.ranking, played.passes, played.outcome.certainty.estimated_regret
 
 
@@ -86,8 +107,11 @@ def theirs(
     budget: int | None,
     seed: int,
     relation: Relation,
+    evidence: dict[str, Floats | None],
     **settings: Any,
 ) -> tuple[NDArray[np.intp], int, float | None]:
+    if (terms := evidence["terms"]) is not None:
+        values = values + terms[:, None] - terms
     if relation != "antisymmetric":  # a candidate's likeness with itself should neither help nor harm it
         values = values.copy()
         np.fill_diagonal(values, truth(values, relation))
@@ -125,9 +149,18 @@ def cases(names: Sequence[str]) -> Iterator[Case]:
         complete = list(complete_matrices("test"))
         alone = [matrix.values.astype(np.float64) for matrix in complete]
         yield Case("bundled PEAR, test", "antisymmetric", alone, (200, 300, 500, 1000))
-        added = [weight_of("logprob") * term_values(matrix.item) for matrix in complete]
-        both = [values + term[:, None] - term for values, term in zip(alone, added, strict=True)]
-        yield Case("bundled PEAR with logprob, test", "antisymmetric", both, (200, 500))
+        evidence = [recipe_values(matrix.item) for matrix in complete]
+        hints = [
+            hints_of(matrix.item, known.values(), ReferenceWeights("uniform"))
+            for matrix, known in zip(complete, evidence, strict=True)
+        ]
+        yield Case("bundled PEAR, terms as hints, test", "antisymmetric", alone, (200,), hints=hints)
+        for words, weights in (("logprob 6", {"logprob": 6.0}), ("the shipped recipe", recipe_weights())):
+            added = [np.asarray(sum(w * known[name] for name, w in weights.items())) for known in evidence]
+            yield Case(f"bundled PEAR with {words}, test", "antisymmetric", alone, (200,), added, hints)
+        kept = [np.sort(np.argsort(-h[:, -1], kind="stable")[:PREFILTER]) for h in hints if h is not None]
+        squares = [values[np.ix_(places, places)] for values, places in zip(alone, kept, strict=True)]
+        yield Case(f"bundled PEAR, prefilter chrF:{PREFILTER}, test", "antisymmetric", squares, (200,))
     if "wmt23" in names:
         matrices = [matrix.values.astype(np.float64) for matrix in complete_matrices("wmt23") if len(matrix.item) > 6]
         yield Case("bundled PEAR, WMT23 systems", "antisymmetric", matrices, (24, 33, 44))
@@ -177,11 +210,12 @@ def _row(task: tuple[Case, int, int | None], seeds: int) -> dict[str, Any]:
     method = METHODS[number]
     runs = []
     for place, values in enumerate(case.matrices):
-        exact = truth(values, case.relation)
+        evidence = case.evidence(place)
+        exact = truth(values, case.relation) + (0.0 if evidence["terms"] is None else evidence["terms"])
         best = set(np.argsort(-exact, kind="stable")[:5].tolist())
         for seed in range(seeds):
             began = time.process_time()
-            ranking, passes, estimate = method.choose(values, budget, 1000 * place + seed, case.relation)
+            ranking, passes, estimate = method.choose(values, budget, 1000 * place + seed, case.relation, evidence)
             spent = time.process_time() - began
             loss = regret(exact, int(ranking[0]))
             five = len(best & set(ranking[:5].tolist())) / len(best)
@@ -276,52 +310,6 @@ def order_parts(values: Floats) -> tuple[float, float, float]:
     return constant**2 * off.sum() / whole, by_candidates / whole, left / whole
 
 
-def draw(rows: list[dict[str, Any]], sets: Sequence[str], path: Path) -> None:
-    """Regret against passes, one panel per set; PNG and SVG."""
-    import matplotlib  # type: ignore[import-not-found, unused-ignore]
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot  # type: ignore[import-not-found, unused-ignore]
-
-    styles = {
-        "race": ("#1f6feb", "o", "-"),
-        "halving": ("#0b7a4b", "s", "-"),
-        "prune": ("#8250df", "^", ""),
-        "random anchors": ("#8a97a3", "v", "--"),
-        "random pairs": ("#8a97a3", "x", ":"),
-        "low rank (mbrs)": ("#c9510c", "D", "--"),
-        "low rank, tuned": ("#c9510c", "d", ":"),
-        "pruning (mbrs)": ("#bf3989", "^", "--"),
-        "half": ("#000000", "*", ""),
-        "balanced": ("#000000", "P", ""),
-    }
-    figure, panels = pyplot.subplots(1, len(sets), figsize=(5.2 * len(sets), 4.2), squeeze=False, sharey=True)
-    for panel, name in zip(panels[0], sets, strict=True):
-        for label, (colour, marker, line) in styles.items():
-            points = [
-                (row["passes"], max(100 * row["regret"], 0.01))
-                for row in rows
-                if row["set"] == name and (row["method"] == label or row["method"].startswith(f"{label}, tolerance"))
-            ]
-            if points:
-                x, y = zip(*sorted(points), strict=True)
-                panel.plot(x, y, color=colour, marker=marker, linestyle=line or "none", label=label, markersize=5)
-        panel.axhline(1, color="#d0d7de", linewidth=1, zorder=0)
-        title = name if "PEAR" in name else f"synthetic matrices, {name}"
-        panel.set(xscale="log", yscale="log", title=title, xlabel="passes per list", xlim=(130, 6000))
-        panel.set_xticks([150, 300, 500, 1000, 2000, 5000], labels=["150", "300", "500", "1000", "2000", "5000"])
-        panel.set_yticks([0.01, 0.1, 1, 10, 100], labels=["0.01 %", "0.1 %", "1 %", "10 %", "100 %"])
-        panel.minorticks_off()
-        panel.grid(visible=True, which="major", color="#eaeef2")
-    panels[0][0].set_ylabel("mean regret, share of best - mean")
-    lines, labels = panels[0][0].get_legend_handles_labels()
-    figure.tight_layout(rect=(0, 0.1, 1, 1))
-    figure.legend(lines, labels, fontsize=9, loc="lower center", ncols=len(labels), frameon=False)
-    for suffix in (".png", ".svg"):
-        figure.savefig(path.with_suffix(suffix), dpi=110, metadata={"Date": None} if suffix == ".svg" else None)
-    print(f"{path}.png and .svg")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     every = ("synthetic", "test", "wmt23", "reference-based")
@@ -335,7 +323,7 @@ def main() -> int:
     options = parser.parse_args()
     result: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"ratios": {}, "rows": []}
     if options.draw:
-        draw(result["rows"], ["rho 0.5", "rho 2", "bundled PEAR, test"], options.draw)
+        draw(result["rows"], DRAWN, options.draw)
         return 0
     if options.quick:
         options.sets, options.seeds = ["synthetic"], QUICK_SEEDS

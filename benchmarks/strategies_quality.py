@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ from benchmarks.support.replay import replay, segment_of
 from benchmarks.support.shipped_terms import term_values, weight_of
 from benchmarks.support.tatoeba import references
 from benchmarks.support.teacher import Embedder, agreement
+from mbr.decide import ReferenceWeights
 from mbr.strategies import Strategy, get_strategy
+from mbr.terms.hints import hints_of
 
 STRATEGIES: dict[str, Strategy] = {
     "both": get_strategy("both"),
@@ -48,17 +51,23 @@ def main() -> None:
     scores = {"chrF": [scores.chrf for scores in judged], "cosine": [scores.cosine for scores in judged]}
     result = {}
     for weight in (0.0, weight_of("logprob")):
-        matrices = []
-        for matrix in complete:
-            values = matrix.values.astype(np.float64)
-            term = weight * term_values(matrix.item)
-            matrices.append(values + term[:, None] - term)
+        matrices = [matrix.values.astype(np.float64) for matrix in complete]
+        evidence: list[dict[str, Any]] = [
+            {
+                "terms": weight * term_values(matrix.item),
+                "hints": hints_of(matrix.item, (), ReferenceWeights("uniform")),
+            }
+            for matrix in complete
+        ]
         print(f"\n{len(complete)} lists, {f'with logprob {weight:g}' if weight else 'PEAR alone'}")
         reached: dict[str, dict[str, NDArray[np.float64]]] = {}
         for name, strategy in STRATEGIES.items():
             seeds = options.seeds if strategy.uses_seed else 1
             runs = [
-                [replay(values, strategy, segment_of(values, 1000 * place + seed)) for seed in range(seeds)]
+                [
+                    replay(values, strategy, segment_of(values, 1000 * place + seed, **evidence[place]))
+                    for seed in range(seeds)
+                ]
                 for place, values in enumerate(matrices)
             ]
             reached[name] = {

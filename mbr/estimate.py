@@ -35,8 +35,9 @@ BYTES_PER_PAIR = 16  # of a matrix, its mask and the weights of a row
 class Estimate:
     """Counts are exact; seconds and tokens are scaled up from a sample.
 
-    `pairs_at_most` differs from `pairs` where the strategy is adaptive. `memory_bytes` is the peak of the process,
-    `device_bytes` what models take on a device of their own, None without one.
+    `seconds` is None where a server scores the pairs: no request is sent to find out. `pairs_at_most` differs from
+    `pairs` where the strategy is adaptive. `memory_bytes` is the peak of the process, `device_bytes` what models take
+    on a device of their own, None without one.
     """
 
     segments: int
@@ -46,7 +47,7 @@ class Estimate:
     pairs: int
     pairs_at_most: int
     tokens: int | None
-    seconds: float
+    seconds: float | None
     memory_bytes: int
     device_bytes: int | None = None
 
@@ -60,7 +61,7 @@ class Estimate:
             f"segments    {self.segments:,}{bad}\n"
             f"candidates  {self.candidates:,} ({self.unique:,} distinct)\n"
             f"pairs       {pairs} ({tokens})\n"
-            f"time        about {_duration(self.seconds)} on this machine, loading not counted\n"
+            f"time        {_time(self.seconds)}\n"
             f"memory      {_size(self.memory_bytes)}{device}"
         )
 
@@ -102,8 +103,9 @@ def estimate(decoder: Decoder, records: Iterable[Record]) -> Estimate:
         if "memory_bytes" in costs:
             models = (models or 0) + costs["memory_bytes"]
     memory = _peak_bytes() + _held_bytes(decoder, sample, scored, unique, letters)
-    on_device = models if decoder.utility.on_gpu else None
-    return Estimate(segments, bad, candidates, unique, pairs, at_most, tokens, seconds, memory, on_device)
+    on_device = models if decoder.utility.on_gpu and not decoder.utility.remote else None
+    spent = None if decoder.utility.remote else seconds
+    return Estimate(segments, bad, candidates, unique, pairs, at_most, tokens, spent, memory, on_device)
 
 
 def _peak_bytes() -> int:
@@ -146,7 +148,7 @@ def _single_candidate_work(decoder: Decoder) -> list[tuple[Callable[[list[Candid
 def _likely(decoder: Decoder, sample: list[CandidateList], at_most: int) -> int:
     """Pairs in total, if the other lists take the same share of their largest number as those of the sample."""
     some = [item for item in sample if decoder.passes(item)][:DECODED_LISTS]
-    if not (decoder.strategy.adaptive and some):
+    if not (decoder.strategy.adaptive and some) or decoder.utility.remote:
         return at_most
     some_decoder = _without_total(decoder)
     spent = sum(decision.passes for window in some_decoder.windows(some) for decision in window)
@@ -178,7 +180,8 @@ def _measure(
         texts = item.texts[::step]
         triples += [(item.source, a, b) for place, a in enumerate(texts) for b in texts[place + 1 :]]
     began = time.perf_counter()
-    decoder.utility.score_pairs(triples)
+    if not decoder.utility.remote:
+        decoder.utility.score_pairs(triples)
     seconds = (time.perf_counter() - began) * pairs / max(len(triples), 1)
     cost = decoder.utility.cost(triples)
     tokens = round(cost["tokens"] * pairs / max(len(triples), 1)) if "tokens" in cost else None
@@ -210,6 +213,12 @@ def _without_total(decoder: Decoder) -> Decoder:
 
 def _size(memory: int) -> str:
     return f"about {memory / 2**30:.1f} GiB" if memory >= 2**30 else f"about {math.ceil(memory / 2**20)} MiB"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "that of a request to the server for each pair, which was not tried"
+    return f"about {_duration(seconds)} on this machine, loading not counted"
 
 
 def _duration(seconds: float) -> str:

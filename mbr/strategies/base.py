@@ -48,9 +48,9 @@ class Segment:
     list: a strategy that follows them asks for the same pairs however the list is permuted. `weights` [N] are those
     of the candidates as pseudo-references, `own_weights` [N] the part of them that counts for the candidate itself.
     `diagonal` [N] marks the candidates whose u(i, i) matters to the decision (or costs nothing) and is not zero by
-    antisymmetry. `hints` [N] are cheap scores that may correlate with the expected utilities, on any scale; they
-    guide the search and never enter the decision. `fair_share` is this list's part of a budget for all lists, if there
-    is one; some lists get more, others less. `terms` [N] are added to the expected utilities, None if there are none.
+    antisymmetry. `hints` [N, kinds] are cheap scores that may correlate with the expected utilities, on any scale;
+    they guide the search and never enter the decision. `terms` [N] are added to the expected utilities, None if there
+    are none.
     """
 
     draws: Floats
@@ -59,7 +59,6 @@ class Segment:
     relation: Relation
     diagonal: NDArray[np.bool_]
     hints: Floats | None = None
-    fair_share: int | None = None
     terms: Floats | None = None
 
     @property
@@ -193,6 +192,7 @@ class Strategy:
     # The kind of utility it needs: one that compares ("pairs"), rates ("quality") or aggregates ("aggregate").
     asks: Literal["pairs", "quality", "aggregate"] = "pairs"
     uses_seed: bool = False
+    uses_hints: bool = False
     adaptive: bool = False
     anytime: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbr.decide import Certainty
-from mbr.strategies.additive import DRAWS, LEAST_SPREAD, REACH
+from mbr.strategies.additive import DRAWS, LEAST_SPREAD
 from mbr.strategies.base import LEAST_CHECKS, Floats, Pairs, Segment, checks_of
+from mbr.strategies.standing import REACH
 
 CANDIDATES_SHARE = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)  # of the variance of b that may belong to candidates
 WIDE = 1e4  # variance of the constant before any pair is seen, in mean squares of the biases

@@ -1,20 +1,23 @@
 """Race: compare until the expected regret is below a tolerance.
 
-First a screen: a random cycle through all candidates, in which each comes first once and second once, and a random
-matching. Least squares on the graph of scored pairs (`mbr.strategies.additive`; HodgeRank, Jiang et al. 2011) then
-gives every candidate an estimate with its uncertainty; if the estimates are mostly noise, more cycles follow. From
-there on passes go to the contenders: candidates are drawn by their probability of being the best (Thompson 1933) and
-meet random opponents, heavy ones first. It ends when the mean loss over samples of the true scores is below the
-tolerance, as a share of best minus mean. That holds for the mean over many lists; a single one may lose more. A
-tolerance of 0 spends the budget.
+Samples of the true scores (`mbr.strategies.posterior`) tell which candidates may be the best, and what choosing the
+best estimate loses on average. Passes go to the contenders: candidates are drawn by their probability of being the
+best (Thompson 1933) and meet opponents drawn by weight and by how well they are known. It ends when the mean loss over
+the samples is below the tolerance, as a share of best minus mean. That holds for the mean over many lists; a single
+one may lose more. A tolerance of 0 spends the budget.
 
-2 % of the passes score pairs again in the other order, to measure the order bias. Estimates, contenders and regret
-include the terms, so terms that decide the list end the race after the screen.
-Work besides the passes: O(N^3) per round.
+The first pairs, the screen: a few hubs meet each other, and every other candidate meets one of them. Where terms in
+the score tell candidates apart, a quarter of the list suffices, those with the best terms among them: it shows how
+much the utility can still change. Candidates that the terms rule out are never compared.
+
+2 % of the passes score pairs again in the other order, to measure the order bias.
+Work besides the passes: that of the samples, once per round.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -23,13 +26,11 @@ import numpy as np
 
 from mbr.decide import Certainty
 from mbr.matrix import Relation
-from mbr.strategies.additive import expected_regret, fit, order_untested, ratios
 from mbr.strategies.base import (
     TOLERANCE,
     Ask,
     Conversation,
     Enough,
-    Floats,
     Outcome,
     Pairs,
     PairScores,
@@ -40,13 +41,17 @@ from mbr.strategies.base import (
     check_tolerance,
     reversals,
 )
+from mbr.strategies.comparisons import Comparisons
 from mbr.strategies.halving import halving_conversation
+from mbr.strategies.posterior import SWEEPS, Chain, Sweep, standardised
+from mbr.strategies.standing import Standing, standing_of
 
 PASSES_PER_CANDIDATE = 20  # the default budget
-RELIABLE = 0.6  # share of the estimates' variance that should be real before contenders are looked for
-MORE_CYCLES = 12  # at most, to get there
-SCREEN = 0.4  # at most this share of the budget
-TRIES = 20  # for a random cycle of pairs that are all new
+LARGE_ROUND = 64  # passes of a round: a sixth of the candidates up to this, or an eighth of the passes so far
+WITH_TERMS = 4  # where terms tell candidates apart, one in four takes part in the screen,
+LEAST_SCREENED = 8  # and this number at least
+CONFIRM = 3  # times as many samples, before it stops
+SHORT = 16  # candidates: shorter lists are screened in full
 
 Tolerance = Annotated[
     float, f"stop when the expected regret is below this share of best minus mean (default: {TOLERANCE})"
@@ -66,6 +71,7 @@ def race(tolerance: Tolerance = TOLERANCE, budget: Budget = None) -> Strategy:
         needs_antisymmetry=True,
         alternative="halving",
         uses_seed=True,
+        uses_hints=True,
         adaptive=True,
         anytime=True,
         settings={"tol": tolerance, "budget": f"{PASSES_PER_CANDIDATE}N" if budget is None else budget},
@@ -86,136 +92,136 @@ def race_conversation(segment: Segment, *, tolerance: float, budget: int | None)
     if left < min(segment.size * 3 // 2, segment.size * (segment.size - 1) // 2):
         return (yield from halving_conversation(segment, budget=left))
     order = segment.order
-    state = _Race(segment.take(order), left, to_the_end=not tolerance)
+    state = _Race(segment.take(order), left, tolerance)
     while len(pairs := state.next_pairs()):
         try:
             scores = yield Ask(order[pairs], state.regret)
         except Enough:
             break
         state.update(pairs, scores)
-        if state.regret <= tolerance and not (state.blurred or state.to_the_end):
+        if state.regret <= tolerance and not state.to_the_end:
             break
-    return state.outcome(np.argsort(order))
+    return state.outcome(order)
 
 
 class _Race:
     """The scores so far, the estimates that follow, and the pairs to compare next."""
 
-    def __init__(self, segment: Segment, left: int, *, to_the_end: bool) -> None:
+    def __init__(self, segment: Segment, left: int, tolerance: float) -> None:
         self.regret = np.inf
-        self.to_the_end = to_the_end
+        self.to_the_end = not tolerance
+        self._tolerance = tolerance
         self._segment = segment
         self._left = left
-        self._screen = SCREEN * min(left, segment.fair_share or left)
         self._draw = np.random.default_rng(int(segment.draws[0] * 2**52))
-        self._scores = PairScores(segment)
+        self._chain = Chain(segment, self._draw)
+        self._asked: list[Pairs] = []
+        self._scores: list[Scores] = []
         self._met = np.eye(segment.size, dtype=np.bool_)
         self._pairs: list[tuple[int, int]] = []
         self._slots = np.zeros(segment.size, np.intp)  # how much more often first than second
         self._twice: set[tuple[int, int]] = set()
-        self._cycles = 0
-        self._expected: Floats | None = None
-        self._certainty = Certainty(None, None)
-        self._reliable = True
-        self._contenders = np.arange(segment.size)
-        self._winners = self._contenders  # of samples of what the truth may be
+        self._standing: Standing | None = None
+        self._untested = True
 
     def update(self, pairs: Pairs, scores: Scores) -> None:
         """Estimate all candidates anew, and the contenders."""
-        self._scores.write(pairs, scores)
-        model = fit(self._scores, self._segment, shrink=self._segment.hints is not None)
-        if model is None:
-            return
-        best = int(model.expected.argmax())
-        self._contenders = model.contenders()
-        samples = model.sample(self._contenders, self._draw)
-        self._winners = self._contenders[samples.argmax(axis=1)]
-        self.regret = expected_regret(model, self._contenders, samples, best)
-        self._expected = model.expected
-        self._certainty = Certainty(self.regret, len(self._contenders), *ratios(model))
-        if order_untested(self._scores, self._segment):
-            self._certainty = replace(self._certainty, estimated_regret=None, contenders=None)
-        self._reliable = model.score_spread >= RELIABLE * (model.score_spread + model.doubt)
+        self._asked.append(pairs)
+        self._scores.append(scores)
+        comparisons = Comparisons.of(np.concatenate(self._asked), np.concatenate(self._scores), self._segment.size)
+        self._untested = comparisons.order_untested
+        self._stand(self._chain.run(comparisons), comparisons)
+        if self.regret <= self._tolerance:  # perhaps by chance: others decide whether to stop, and are reported
+            self._stand(self._chain.run(comparisons, CONFIRM * SWEEPS), comparisons)
 
-    @property
-    def blurred(self) -> bool:
-        """Whether the estimates are mostly noise, and more cycles may help."""
-        return not self._reliable and self._cycles <= MORE_CYCLES and len(self._pairs) <= self._screen
+    def _stand(self, sweeps: Sequence[Sweep], comparisons: Comparisons) -> None:
+        self._standing = standing_of(sweeps, comparisons, self._segment, self._met, self._draw)
+        self.regret = self._standing.regret(self._standing.best)
 
     def next_pairs(self) -> Pairs:
         """The next comparisons; none where the budget is spent or all pairs that matter are scored."""
         before = len(self._pairs)
-        if not before:
-            self._plan_cycle()
-            self._plan_matching()
-        elif self.blurred:
-            self._plan_cycle()
-        if len(self._pairs) == before:
+        if before:
             self._plan_meetings()
+        else:
+            self._plan_screen()
         new = self._pairs[before:]
         again = self._plan_reversals() if new else self._plan_second_looks()
         return np.array([*new, *again], np.intp).reshape(-1, 2)
 
-    def outcome(self, places: Pairs) -> Outcome:
-        """The outcome in the order of the list; `places` [N] says where its candidates are here."""
-        square = np.ix_(places, places)
-        values, scored = self._scores.values[square], self._scores.scored[square]
-        if self._expected is not None:
-            expected, certainty = self._expected[places], self._certainty
-        else:  # few pairs in all: all of them are scored, or no estimate goes beyond the scores
-            met = scored | scored.T
-            shares = self._segment.shares()[square]
-            expected = (shares * (values.astype(np.float64) - values.T) / 2).sum(axis=1)
-            certainty = Certainty() if (scored | np.eye(len(met), dtype=np.bool_)).all() else self._certainty
-            if met.sum() < len(met) * (len(met) - 1):
-                expected /= np.where(met, shares, 0).sum(axis=1)
-            expected = self._segment.with_terms(expected, places)
-        return Outcome(values, scored, expected, tuple(np.argsort(-expected, kind="stable").tolist()), certainty)
+    @property
+    def _decided_in_part(self) -> bool:
+        """Whether terms tell the candidates apart before they are compared."""
+        size = self._segment.size
+        return size >= SHORT and standardised(self._segment.terms, size).size > 0
 
-    def _plan_cycle(self) -> None:
-        """Each candidate once first and once second; where no cycle of new pairs is found, the new pairs of one."""
-        self._cycles += 1
-        most = np.empty((0, 2), np.intp)
-        for _ in range(TRIES):
-            path = self._draw.permutation(self._segment.size)
-            pairs = np.column_stack([path, np.roll(path, -1)])[: None if len(path) > 2 else 1]
-            new = pairs[~self._met[tuple(pairs.T)]]
-            if len(new) == len(pairs) <= self._left:
-                for first, second in new.tolist():
-                    self._add(first, second)
-                return
-            if len(new) > len(most):
-                most = new
-        for first, second in most.tolist():
-            self._plan(first, second)
+    def outcome(self, order: Pairs) -> Outcome:
+        """The outcome in the order of the list, where `order` [N] names the candidate at each place here."""
+        scores = PairScores(self._segment)
+        for pairs, values in zip(self._asked, self._scores, strict=True):
+            scores.write(order[pairs], values)
+        standing = self._standing
+        assert standing is not None
+        expected = np.empty(len(order))
+        expected[order] = standing.expected
+        certainty = Certainty(self.regret, len(standing.contenders), standing.rho, standing.tau)
+        if self._untested:
+            certainty = replace(certainty, estimated_regret=None, contenders=None)
+        ranking = tuple(np.argsort(-expected, kind="stable").tolist())
+        return Outcome(scores.values, scores.scored, expected, ranking, certainty)
 
-    def _plan_matching(self) -> None:
-        path = self._draw.permutation(self._segment.size)
-        for first, second in zip(path[0::2].tolist(), path[1::2].tolist(), strict=False):
+    def _plan_screen(self) -> None:
+        """A few hubs, drawn by weight, meet the next two in a cycle; every other candidate meets one of them.
+
+        With terms only a part of the list: half of it those with the best terms, half at random.
+        """
+        size = self._segment.size
+        order = np.argsort(self._draw.exponential(size=size) / self._segment.weights, kind="stable")
+        if self._decided_in_part:
+            count = max(size // WITH_TERMS, LEAST_SCREENED)
+            at_random = order[: count // 2]
+            best = np.argsort(-self._segment.with_terms(np.zeros(size)), kind="stable")
+            best = best[~np.isin(best, at_random)][: count - len(at_random)]
+            order = np.concatenate([at_random, best])
+        hubs = order[: max(math.isqrt(len(order)), min(len(order), 4))]
+        self._plan_pairs(hubs, np.roll(hubs, -1))
+        self._plan_pairs(hubs, np.roll(hubs, -2))  # more than a cycle, or the noise would be a guess
+        others = self._draw.permutation(order[len(hubs) :])
+        self._plan_pairs(others, np.resize(hubs, len(others)))
+
+    def _plan_pairs(self, some: Pairs, others: Pairs) -> None:
+        for first, second in zip(some.tolist(), others.tolist(), strict=False):
             self._plan(first, second)
 
     def _plan_meetings(self) -> None:
-        """The likely winners against random opponents that are new to them; half as many meetings as candidates."""
-        wanted = max(self._segment.size // 2, 1)
-        winners = self._winners[~self._met[self._winners].all(axis=1)]
-        if len(winners):
+        """The likely winners against opponents that are new to them."""
+        standing = self._standing
+        assert standing is not None
+        wanted = max(min(self._segment.size // 6, LARGE_ROUND), len(self._pairs) // 8, 1)
+        winners = standing.winners
+        winners = winners[~self._met[winners].all(axis=1)]
+        new = np.unique(winners[self._met[winners].sum(axis=1) == 1])  # without a comparison yet
+        if len(new) > wanted:  # one comparison tells most about them
+            players, meetings = new, np.ones(len(new), np.intp)
+        elif len(winners):
             players, meetings = np.unique(self._draw.choice(winners, wanted), return_counts=True)
         else:  # the other contenders; with a tolerance of 0, then all candidates
-            others = self._contenders
+            others = standing.contenders
             if self.to_the_end and self._met[others].all():
                 others = np.arange(self._segment.size)
             players = others[~self._met[others].all(axis=1)][:wanted]
             meetings = np.full(len(players), -(-wanted // max(len(players), 1)))
+        information = self._segment.weights / (standing.noise + standing.uncertainty)
         for player, often in zip(players.tolist(), meetings.tolist(), strict=True):
             opponents = np.flatnonzero(~self._met[player])
-            # The smallest of exponential times over weights: draws by weight, without replacement.
-            times = self._draw.exponential(size=len(opponents)) / self._segment.weights[opponents]
+            # The smallest of exponential times over rates: draws by rate, without replacement.
+            times = self._draw.exponential(size=len(opponents)) / information[opponents]
             for opponent in opponents[np.argsort(times, kind="stable")[:often]].tolist():
                 self._plan(player, opponent)
 
     def _plan(self, first: int, second: int) -> None:
         """A new pair; the candidate that came first less often comes first."""
-        if self._met[first, second] or not self._left:
+        if self._met[first, second] or self._left <= 0:
             return
         ahead = self._slots[first] - self._slots[second]
         if ahead > 0 or (ahead == 0 and self._draw.random() < 0.5):
@@ -239,7 +245,8 @@ class _Race:
         """Pairs of likely winners in the other order: all their rows are complete, and an order bias keeps it open."""
         if self.to_the_end:
             return []
-        likely = set(self._winners.tolist())
+        assert self._standing is not None
+        likely = set(self._standing.winners.tolist())
         open_pairs = [pair for pair in self._pairs if pair not in self._twice and not likely.isdisjoint(pair)]
         return self._reverse(open_pairs[: max(self._segment.size // 2, 1)])
 
