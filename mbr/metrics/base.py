@@ -1,7 +1,8 @@
-"""The interface of metrics: translations in, absolute scores out, on the metric's own scale.
+"""The interface of metrics: translations in, scores out, on the metric's own scale.
 
-A row is (source, hypothesis, reference), or (source, hypothesis) for metrics that need no reference. The same loaded
-metric is a utility (`mbr.utilities`, where other candidates are the references) and a judge (`mbr.evaluate`).
+A row is (source, hypothesis, reference), or (source, hypothesis) for metrics that need no reference; PEAR takes any
+other translation in the place of the reference. The same loaded metric is a utility (`mbr.utilities`, where other
+candidates are the references) and a judge (`mbr.evaluate`).
 
     with get_metric("comet", model="wmt22-comet-da") as metric:
         metric.score([("A dog.", "Ein Hund.", "Der Hund.")])
@@ -21,6 +22,7 @@ from candidates.common.errors import UsageError
 
 if TYPE_CHECKING:
     from mbr.metrics.released import ModelFiles
+    from pear.runtime.choice import PrecisionChoice
     from pear.runtime.runner import Runner
 
 Row = tuple[str, ...]
@@ -38,6 +40,7 @@ class Metric(Closing, ABC):
     # Number of texts in a row: 3 with a reference, 2 without.
     takes: ClassVar[tuple[int, ...]] = (3,)
     lower_is_better: ClassVar[bool] = False
+    reads_source: ClassVar[bool] = True  # if not, the source of a row of 3 changes nothing
 
     @classmethod
     def stamp(cls, options: Mapping[str, Any]) -> str | None:
@@ -72,6 +75,11 @@ class Metric(Closing, ABC):
         """Whether a device other than the CPU computes."""
         return False
 
+    @property
+    def precision_choice(self) -> PrecisionChoice | None:
+        """What chose the precision of its network, where that was left to dtype `auto`."""
+        return None
+
     def tokens(self, rows: Sequence[Row]) -> int:
         """Tokens that scoring these rows would cost."""
         return 0
@@ -99,11 +107,14 @@ class NeuralMetric(Metric):
     """A metric that is a network on a `pear.runtime.runner.Runner`; its constructor calls `_hold` once it is loaded."""
 
     default: ClassVar[str]  # the release to load where no model is named
+    never: ClassVar[tuple[str, ...]] = ()  # precisions that the network cannot run in
 
     @classmethod
     def stamp(cls, options: Mapping[str, Any]) -> str | None:
         from mbr.metrics.released import stamp_files
 
+        if options.get("dtype") == "auto":  # the precision is known once the model is loaded
+            return None
         return stamp_files(options.get("model") or cls.default, cls.name, options)
 
     @classmethod
@@ -114,13 +125,28 @@ class NeuralMetric(Metric):
 
     def _hold(self, name: str, files: ModelFiles, runner: Runner, max_tokens: int) -> None:
         self._name, self._files, self._runner, self._max_tokens = name, files, runner, max_tokens
+        if runner.choice is not None:
+            runner.choice.decide(f"{self.name} {name}", self._preferences, never=self.never)
+
+    def _preferences(self) -> NDArray[np.float32]:
+        """By how much the first translation of each probe is better than the second, the first being the reference."""
+        from pear.runtime.probes import PROBES
+
+        compares = 3 in self.takes
+        first = [(source, a, a) if compares else (source, a) for source, a, _ in PROBES]
+        second = [(source, b, a) if compares else (source, b) for source, a, b in PROBES]
+        return self.score(first) - self.score(second)
 
     def settings(self) -> dict[str, object]:
         return {"model": self._name, "dtype": self._runner.precision, "trunc": self._max_tokens}
 
     def notes(self) -> list[str]:
         note = self._files.note()
-        return [note] if note else []
+        return [*([note] if note else []), *(self._runner.choice.notes() if self._runner.choice else [])]
+
+    @property
+    def precision_choice(self) -> PrecisionChoice | None:
+        return self._runner.choice
 
     @property
     def on_gpu(self) -> bool:

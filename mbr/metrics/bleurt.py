@@ -22,13 +22,14 @@ Ints = NDArray[np.int64]
 
 
 class Bleurt(NeuralMetric):
-    """BLEURT-20 and its smaller versions, or an older one, as bleurt-pytorch has them. Options: `ModelOptions`."""
+    """BLEURT-20 and its smaller versions, or an older one, of bleurt-pytorch or Google. Options: `ModelOptions`."""
 
     name = "bleurt"
     default = "bleurt-20"
     summary = "BLEURT: learned, reads hypothesis and reference together, not the source"
     family = "bleurt"
     needs = "a checkpoint (--model); else lucadiliello/BLEURT-20 from the hub"
+    reads_source = False
 
     def __init__(self, **options: Unpack[ModelOptions]) -> None:
         from mbr.metrics.bleurt_network import load_bleurt

@@ -1,7 +1,7 @@
-"""The network behind BLEURT, and how the checkpoints of bleurt-pytorch are read.
+"""The network behind BLEURT, and how the checkpoints of bleurt-pytorch and those of Google are read.
 
 BLEURT-20 is RemBERT under other names, with RemBERT's sentencepiece vocabulary; the versions before it are BERT.
-transformers lacks their configuration and tokenizer classes, so the files are read here. The tokenizer is plain
+transformers lacks their configuration and tokenizer classes; the files are read here. The tokenizer is plain
 sentencepiece: a text that spells `[SEP]` is text, as for the original program.
 """
 
@@ -16,10 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from candidates.common.errors import ModelError
+from candidates.common.errors import MbrError, ModelError
+from mbr.metrics.bleurt_google import is_google, read_google_config, read_google_weights
 from mbr.metrics.released import ModelFiles, find_model
-from pear.runtime.encoders import fill_weights, fingerprint, make_buffers
+from pear.runtime.encoders import fill_weights, fingerprint
 from pear.runtime.options import ModelOptions
+from pear.runtime.shapes import ACTIVATIONS, BERT, EncoderConfig, is_built_here
+from pear.runtime.tokenization import FastTokenizer
+from pear.runtime.transformer import Transformer
 from pear.runtime.weights import read_config, read_weights, tokenizer_folder
 from pear.serialize import Layout
 
@@ -92,29 +96,32 @@ class BleurtCheckpoint:
 
 
 def load_bleurt(default: str, options: ModelOptions) -> BleurtCheckpoint:
-    """A checkpoint of bleurt-pytorch."""
+    """A checkpoint of bleurt-pytorch, or one that Google released."""
     files = find_model(options.get("model") or default, "bleurt", options)
     folder = files.path
-    config = read_config(folder)
+    google = is_google(folder)
+    config = read_google_config(folder) if google else read_config(folder)
     if config.get("model_type") != "bleurt":
         raise ModelError(
             f"{folder} is a model of type {config.get('model_type')}, not bleurt; expected a checkpoint of "
-            "bleurt-pytorch"
+            "bleurt-pytorch, or one of Google's (bleurt_config.json)"
         )
     encoder_name = options.get("encoder")
-    tokenizer = _load_tokenizer(tokenizer_folder(encoder_name, folder, options) if encoder_name else folder)
+    place = tokenizer_folder(encoder_name, folder, options) if encoder_name else folder
+    tokenizer = _load_tokenizer(place, config.get("do_lower_case"))
     try:
         network = _build(config)
-    except Exception as exc:  # each version of transformers has its own errors for this
+    except (MbrError, TypeError, ValueError, KeyError) as exc:
         raise ModelError(f"{folder}: cannot build BLEURT from this configuration: {exc}") from exc
-    fill_weights(network, _renamed(read_weights(folder)), folder, strict=True)
+    weights = read_google_weights(folder) if google else read_weights(folder)
+    fill_weights(network, _renamed(weights), folder, strict=True)
     encoder: Any = network.encoder
     layout = Layout(
         tokenizer.cls_token_id,
         tokenizer.sep_token_id,
         tokenizer.pad_token_id,
         separators_between=1,
-        max_tokens=min(int(encoder.config.max_position_embeddings), 512),
+        max_tokens=min(int(encoder.config.max_position_embeddings), int(config.get("max_seq_length", 512))),
     )
     name = files.full_name(lambda: fingerprint(network, tokenizer, json.dumps(config, sort_keys=True)), options)
     return BleurtCheckpoint(network.eval(), tokenizer, layout, int(encoder.config.hidden_size), name, files)
@@ -122,20 +129,15 @@ def load_bleurt(default: str, options: ModelOptions) -> BleurtCheckpoint:
 
 def _build(config: dict[str, Any]) -> BleurtNetwork:
     """The network in its shape, without weights."""
-    from transformers import BertConfig, BertModel, RemBertConfig, RemBertModel
-
-    settings = {key: config[key] for key in SHARED if config.get(key) is not None}
-    embedding = config.get("embedding_size")
+    # Where RemBERT's defaults differ, BLEURT's are BERT's.
+    settings = {**BERT, **{key: config[key] for key in SHARED if config.get(key) is not None}, "model_type": "bert"}
+    if config.get("embedding_size") is not None:
+        settings |= {"model_type": "rembert", "input_embedding_size": config["embedding_size"]}
+    if not is_built_here(settings):
+        raise ModelError(f"hidden_act {settings['hidden_act']!r} is unknown; expected one of {', '.join(ACTIVATIONS)}")
     with torch.device("meta"):
-        if embedding is None:
-            encoder = BertModel(BertConfig(**settings), add_pooling_layer=False)
-        else:
-            # Their defaults differ; BLEURT's are BERT's.
-            settings = {**{key: getattr(BertConfig(), key) for key in SHARED}, **settings}
-            encoder = RemBertModel(RemBertConfig(**settings, input_embedding_size=embedding), add_pooling_layer=False)
-        network = BleurtNetwork(encoder, encoder.config.hidden_size)
-    make_buffers(encoder)
-    return network
+        encoder = Transformer(EncoderConfig(settings))
+        return BleurtNetwork(encoder, encoder.config.hidden_size)
 
 
 def _renamed(state: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +155,8 @@ def _renamed(state: dict[str, Any]) -> dict[str, Any]:
     return renamed
 
 
-def _load_tokenizer(folder: Path) -> Any:
+def _load_tokenizer(folder: Path, lower_case: bool | None = None) -> Any:
+    """Sentencepiece, or word pieces; whether these are in lower case, where the folder does not say it itself."""
     for name in SENTENCEPIECE_FILES:
         if (folder / name).is_file():
             return SentencePieces(folder / name)
@@ -162,13 +165,10 @@ def _load_tokenizer(folder: Path) -> Any:
             f"{folder} has no tokenizer: expected {SENTENCEPIECE_FILES[0]} (BLEURT-20) or vocab.txt (the versions "
             "before it); a folder that holds it may be given (--encoder FOLDER)"
         )
-    from transformers import BertTokenizerFast
-
     try:
-        tokenizer = BertTokenizerFast.from_pretrained(folder)
-        words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
-    except Exception as exc:  # files may be wrong in more ways than can be listed
+        tokenizer = FastTokenizer.of_folder(folder, "BertTokenizer", lower_case=lower_case)
+    except (OSError, ValueError) as exc:
         raise ModelError(f"{folder}: cannot load the tokenizer: {exc}") from exc
-    if not {"[CLS]", "[SEP]", "[PAD]"} <= words.keys():
+    if tokenizer is None or not tokenizer.has_words("[CLS]", "[SEP]", "[PAD]"):
         raise ModelError(f"{folder}: this tokenizer has no [CLS], [SEP] and [PAD]; it is not that of BLEURT")
     return tokenizer

@@ -1,9 +1,10 @@
-"""The networks behind COMET, CometKiwi and XCOMET, and how their released checkpoints are read.
+"""The networks behind COMET, CometKiwi, UniTE and XCOMET, and how their released checkpoints are read.
 
 All of them are an encoder, a learned mixture of its layers, and a feed-forward estimator; XCOMET also tags each token
 with the severity of an error. The checkpoint is `checkpoints/model.ckpt` with `hparams.yaml` beside it, as
-unbabel-comet writes them; it is read here without that library, which not every environment can install. The encoder's
-configuration and tokenizer are a folder or a hub repository (`pear.runtime.encoders.locate_encoder`).
+unbabel-comet writes them, or an XCOMET-lite (`mbr.metrics.xcomet_lite`); it is read here without that library, which
+not every environment can install. The encoder's configuration and tokenizer are a folder or a hub repository
+(`pear.runtime.encoders.locate_encoder`).
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ import torch
 from torch import Tensor, nn
 
 from candidates.common.errors import MbrError, ModelError
+from mbr.metrics.plain_encoder import PLAIN, load_deberta_tokenizer, plain_encoder
 from mbr.metrics.released import ModelFiles, find_model
+from mbr.metrics.xcomet_lite import is_lite, read_lite
 from pear.runtime.encoders import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
 from pear.runtime.lightning import checkpoint_file, read_hparams, read_released, root_of
 from pear.runtime.options import ModelOptions
 
-# Encoder names in hyper-parameters, the transformers types they stand for, and their tokenizers. MiniLM is a BERT that
-# reads as XLM-R does.
-ENCODERS = {
+# Encoder names in hyper-parameters, the transformers types they stand for, and their tokenizers (None: DeBERTa's).
+# MiniLM is a BERT that reads as XLM-R does.
+ENCODERS: dict[str, tuple[str, str | None]] = {
     "BERT": ("bert", "BertTokenizerFast"),
+    "DeBERTa": ("deberta-v2", None),
     "MiniLM": ("bert", "XLMRobertaTokenizerFast"),
     "RemBERT": ("rembert", "RemBertTokenizerFast"),
     "XLM-RoBERTa": ("xlm-roberta", "XLMRobertaTokenizerFast"),
     "XLM-RoBERTa-XL": ("xlm-roberta-xl", "XLMRobertaTokenizerFast"),
 }
-TYPED = (
-    "BERT",
-    "RemBERT",
-)  # encoders with token types, and one separator between texts
+TYPED = ("BERT", "DeBERTa", "RemBERT")  # encoders with token types, and one separator between texts
 # Hyper-parameters that change what is computed of the same weights.
 SPEAKING = (
     "class_identifier",
@@ -125,7 +126,7 @@ class CometNetwork(nn.Module):
         self.encoder = encoder
         config: Any = encoder.config
         layers = config.num_hidden_layers + 1
-        unified = hparams["class_identifier"] != "regression_metric"
+        unified = hparams["class_identifier"] in ("unified_metric", "xcomet_metric")
         self.layer = hparams.get("sent_layer" if unified else "layer", "mix")
         if self.layer == "mix":
             sparse = hparams.get("layer_transformation", "sparsemax" if unified else "softmax") == "sparsemax"
@@ -185,7 +186,7 @@ def load_comet(metric: str, kinds: dict[str, int], default: str, **options: Unpa
     """A released checkpoint of one of `kinds` (class identifier: sentence vectors that its estimator reads)."""
     model = options.get("model") or default
     files = find_model(model, metric, options)
-    file = checkpoint_file(files.path)
+    file = checkpoint_file(files.path) or (files.path if is_lite(files.path) else None)
     if file is None:
         raise ModelError(
             f"{files.path} is not a COMET checkpoint: expected a folder with checkpoints/model.ckpt and hparams.yaml, "
@@ -200,8 +201,9 @@ def load_comet(metric: str, kinds: dict[str, int], default: str, **options: Unpa
 
 
 def _read(file: Any, files: ModelFiles, metric: str, kinds: dict[str, int], options: ModelOptions) -> CometCheckpoint:
-    state, hparams = read_released(file)
-    beside = read_hparams(file)
+    lite = file.is_dir()
+    state, hparams = read_lite(file) if lite else read_released(file)
+    beside = {} if lite else read_hparams(file)
     kind = str(beside.get("class_identifier") or hparams.get("class_identifier"))
     if kind not in kinds:
         raise ModelError(f"{file} is a {kind}, which {metric} does not take (expected {' or '.join(kinds)})")
@@ -215,11 +217,12 @@ def _read(file: Any, files: ModelFiles, metric: str, kinds: dict[str, int], opti
     encoder_type, tokenizer_class = ENCODERS[name]
     recorded = str(hparams.get("pretrained_model", "xlm-roberta-large"))
     hub = {"cache_dir": options.get("cache_dir"), "local_files_only": options.get("offline", False)}
-    folder = locate_encoder(options.get("encoder"), recorded, root_of(file), None, hub)
-    network = CometNetwork(empty_encoder(folder, encoder_type), hparams, kinds[kind])
+    folder = locate_encoder(options.get("encoder"), recorded, file if lite else root_of(file), None, hub)
+    build = plain_encoder if encoder_type in PLAIN else empty_encoder
+    network = CometNetwork(build(folder, encoder_type), hparams, kinds[kind])
     fill_weights(network, {key.replace("encoder.model.", "encoder.", 1): value for key, value in state.items()}, file)
     network.float()
-    tokenizer = load_tokenizer(folder, tokenizer_class)
+    tokenizer = load_tokenizer(folder, tokenizer_class) if tokenizer_class else load_deberta_tokenizer(folder)
     config: Any = network.encoder.config
     settings = repr([hparams.get(name) for name in SPEAKING]) + config.to_json_string()
     name = files.full_name(lambda: fingerprint(network, tokenizer, settings), options)

@@ -31,7 +31,7 @@ class CometKiwi(NeuralMetric):
         segments = checkpoint.hparams.get("input_segments", ["mt", "src", "ref"])
         if "src" not in segments:
             raise ModelError(
-                f"{checkpoint.name} reads {' and '.join(segments)}; cometkiwi has no references to give it"
+                f"{checkpoint.name} reads {' and '.join(segments)}; cometkiwi has no references to give it, unite has"
             )
         self._joint = JointEncoder(checkpoint, options)
         self._hold(checkpoint.name, checkpoint.files, self._joint.runner, self._joint.max_tokens)

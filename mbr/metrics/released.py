@@ -10,11 +10,12 @@ from typing import Any
 import yaml
 
 from candidates.common.errors import ModelError, UsageError
-from pear.runtime.hub import check_found, locate
+from pear.runtime.hub import ENCODER_WEIGHTS, check_found, locate
 
 MOST_FILES = 200  # of a model; a folder with more holds other things
 
 NON_COMMERCIAL = "CC BY-NC-SA 4.0"
+UNKNOWN = "see its hub page"
 UNSTATED = "none stated with these files; Google's BLEURT is Apache-2.0"
 
 
@@ -34,6 +35,11 @@ RELEASES = {
         "Unbabel/wmt22-comet-da", "comet", "Apache-2.0", "2760a223ac957f30acfb18c8aa649b01cf1d75f2"
     ),
     "wmt20-comet-da": Release("Unbabel/wmt20-comet-da", "comet", "Apache-2.0"),
+    "wmt20-comet-qe-da": Release(
+        "Unbabel/wmt20-comet-qe-da", "comet-qe", "Apache-2.0", "2e7ffc84fb67d99cf92506611766463bb9230cfb"
+    ),
+    "unite-mup": Release("Unbabel/unite-mup", "unite", UNKNOWN),
+    "wmt22-unite-da": Release("Unbabel/wmt22-unite-da", "unite", UNKNOWN),
     "cometinho": Release(
         "Unbabel/eamt22-cometinho-da", "comet", "Apache-2.0", "761e0dd230dbbeb7556bacf05c5ff8656ac424e1"
     ),
@@ -46,6 +52,7 @@ RELEASES = {
     "wmt23-cometkiwi-da-xxl": Release("Unbabel/wmt23-cometkiwi-da-xxl", "cometkiwi", NON_COMMERCIAL),
     "xcomet-xl": Release("Unbabel/XCOMET-XL", "xcomet", NON_COMMERCIAL, "6a123c5e8e6dccab25e5fcffa3c8b417abadb462"),
     "xcomet-xxl": Release("Unbabel/XCOMET-XXL", "xcomet", NON_COMMERCIAL, "873bac1b1c461e410c4a6e379f6790d3d1c7c214"),
+    "xcomet-lite": Release("myyycroft/XCOMET-lite", "xcomet", UNKNOWN),
     "bleurt-20": Release("lucadiliello/BLEURT-20", "bleurt", UNSTATED, "e22b9eb071dcb939da9fff08b20a7e746c72a830"),
     "bleurt-20-d12": Release(
         "lucadiliello/BLEURT-20-D12", "bleurt", UNSTATED, "90ce39a8ceb3b9a046a7788f0005572301c3fe67"
@@ -73,6 +80,24 @@ RELEASES = {
         "0ff238ccb517eb0b2998dd6d299528b040c5caec",
         tokenizer="google/mt5-xxl",
     ),
+    "metricx-23-xl": Release("google/metricx-23-xl-v2p0", "metricx-23", "Apache-2.0", tokenizer="google/mt5-xl"),
+    "metricx-23-large": Release(
+        "google/metricx-23-large-v2p0", "metricx-23", "Apache-2.0", tokenizer="google/mt5-large"
+    ),
+    "metricx-23-xxl": Release("google/metricx-23-xxl-v2p0", "metricx-23", "Apache-2.0", tokenizer="google/mt5-xxl"),
+    "metricx-23-qe-xl": Release(
+        "google/metricx-23-qe-xl-v2p0", "metricx-23-qe", "Apache-2.0", tokenizer="google/mt5-xl"
+    ),
+    "metricx-23-qe-large": Release(
+        "google/metricx-23-qe-large-v2p0", "metricx-23-qe", "Apache-2.0", tokenizer="google/mt5-large"
+    ),
+    "metricx-23-qe-xxl": Release(
+        "google/metricx-23-qe-xxl-v2p0", "metricx-23-qe", "Apache-2.0", tokenizer="google/mt5-xxl"
+    ),
+    "bert-base-multilingual-cased": Release("google-bert/bert-base-multilingual-cased", "bertscore", "Apache-2.0"),
+    "roberta-large": Release("FacebookAI/roberta-large", "bertscore", "MIT"),
+    "xlm-roberta-large": Release("FacebookAI/xlm-roberta-large", "bertscore", "MIT"),
+    "deberta-xlarge-mnli": Release("microsoft/deberta-xlarge-mnli", "bertscore", "MIT"),
 }
 
 
@@ -138,6 +163,8 @@ def _place_of(
         "revision": None if exists else pinned,
         "cache_dir": options.get("cache_dir"),
         "local_files_only": options.get("offline", False),
+        # Repositories of encoders hold their weights for other libraries, too.
+        "files": ENCODER_WEIGHTS if metric == "bertscore" else None,
     }
     return (release.repository if release and not exists else model), release, where
 
@@ -152,11 +179,12 @@ def stamp_files(model: str | Path, metric: str, options: Mapping[str, Any]) -> s
     files = [file for folder in folders for file in sorted(folder.iterdir()) if file.is_file()]
     if len(files) > MOST_FILES:
         return None
-    stamps = [f"{file.resolve()} {_stamp(file)}" for file in files]
-    return "\n".join([located.name, str(options.get("dtype")), str(options.get("encoder")), *stamps])
+    stamps = [f"{file.resolve()} {stamp_file(file)}" for file in files]
+    changing = [str(options.get(key)) for key in ("dtype", "encoder", "backend")]
+    return "\n".join([located.name, *changing, *stamps])
 
 
-def _stamp(file: Path) -> str:
+def stamp_file(file: Path) -> str:
     """Includes the time of the last change (ctime), which cannot be set back as the modification time can."""
     status = file.stat()
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"

@@ -31,8 +31,6 @@ TAG_WEIGHTS = (0.1667, 0.3333, 0.5)
 SEVERITIES = ("minor", "major", "critical")
 PENALTIES = np.array([0.0, 1.0, 5.0, 10.0])  # of no error and of each severity
 WORST = 25.0
-KEPT_PASSES = 50_000  # inputs without reference that are remembered
-PORTION = 20_000  # rows at once, so that label probabilities of many rows never fill the memory
 
 
 @dataclass(frozen=True)
@@ -58,13 +56,13 @@ class XComet(NeuralMetric):
 
     def __init__(self, **options: Unpack[ModelOptions]) -> None:
         from mbr.metrics.comet_network import load_comet
-        from mbr.metrics.joint import JointEncoder
+        from mbr.metrics.joint import JointEncoder, JointRows
 
         checkpoint = load_comet(self.name, {"xcomet_metric": 1}, self.default, **options)
         self._tokenizer = checkpoint.tokenizer
         self._joint = JointEncoder(checkpoint, options)
+        self._rows = JointRows(self._joint)
         self._hold(checkpoint.name, checkpoint.files, self._joint.runner, self._joint.max_tokens)
-        self._kept: dict[tuple[str, ...], Passed] = {}
 
     def score(self, rows: Sequence[Row], *, progress: bool = False) -> NDArray[np.float32]:
         scores = [_score(passed) for passed in self._passes(rows, progress=progress)]
@@ -72,8 +70,15 @@ class XComet(NeuralMetric):
 
     def spans(self, rows: Sequence[Row], *, progress: bool = False) -> list[list[Span]]:
         """The errors of each row's hypothesis."""
-        spans = []
+        return self.score_with_spans(rows, progress=progress)[1]
+
+    def score_with_spans(
+        self, rows: Sequence[Row], *, progress: bool = False
+    ) -> tuple[NDArray[np.float32], list[list[Span]]]:
+        """Scores [rows], and the errors of each row's hypothesis, from the same passes."""
+        scores, spans = [], []
         for row, passed in zip(rows, self._passes(rows, progress=progress), strict=True):
+            scores.append(_score(passed))
             tags = _tags(passed)
             encoded = self._tokenizer(row[1], truncation=True, max_length=len(tags), return_offsets_mapping=True)
             offsets, ids = encoded["offset_mapping"], encoded["input_ids"]
@@ -89,46 +94,23 @@ class XComet(NeuralMetric):
                     for begin, end in zip(*_span_edges(tags), strict=True)
                 ]
             )
-        return spans
+        return np.array(scores, np.float32), spans
 
     def truncated(self, rows: Sequence[Row]) -> NDArray[np.bool_]:
-        if not rows:
-            return np.zeros(0, np.bool_)
-        each = [self._joint.truncated(inputs) for inputs in zip(*map(_inputs, rows), strict=True)]
-        return np.asarray(np.any(each, axis=0))
+        return self._rows.truncated(rows)
 
     def tokens(self, rows: Sequence[Row]) -> int:
-        return sum(self._joint.tokens(inputs) for inputs in zip(*map(_inputs, rows), strict=True))
+        return self._rows.tokens(rows)
 
     def close(self) -> None:
-        self._kept.clear()
+        self._rows.clear()
         super().close()
 
     def _passes(self, rows: Sequence[Row], *, progress: bool) -> Iterator[list[Passed]]:
         """The results for each row's inputs: one without a reference, three with."""
         if rows:
             self.texts_per_row(rows)
-        for left in range(0, len(rows), PORTION):
-            inputs = [_inputs(row) for row in rows[left : left + PORTION]]
-            distinct = dict.fromkeys(texts for row in inputs for texts in row)
-            label = "XCOMET" if progress else None
-            fresh = self._joint.run([texts for texts in distinct if texts not in self._kept], label=label)
-            results = {**self._kept, **fresh}
-            yield from ([results[texts] for texts in row] for row in inputs)
-            if len(self._kept) > KEPT_PASSES:
-                self._kept.clear()
-            self._kept.update((row[0], results[row[0]]) for row in inputs)
-
-
-def _inputs(row: Row) -> list[tuple[str, ...]]:
-    """The inputs of the network for a row. The source comes second, also where there is a reference.
-
-    Inputs of (hypothesis, reference) and (hypothesis, source) have the same form: equal texts give equal results.
-    """
-    source, hypothesis, *reference = row
-    if not reference:
-        return [(hypothesis, source)]
-    return [(hypothesis, source), (hypothesis, reference[0]), (hypothesis, source, reference[0])]
+        return self._rows.run(rows, label="XCOMET" if progress else None)
 
 
 def _score(passed: Sequence[Passed]) -> float:

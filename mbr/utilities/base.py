@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 from candidates.common.closing import Closing
 from candidates.common.errors import UsageError
 from mbr.matrix import Relation
+
+if TYPE_CHECKING:
+    from pear.runtime.choice import PrecisionChoice
 
 Triple = tuple[str, str, str]
 
@@ -47,6 +50,10 @@ class Utility(Closing, ABC):
     family: ClassVar[str] = "other"
     # Words of the literature for it: lexical, embedding, referenceless.
     traits: ClassVar[tuple[str, ...]] = ()
+    # Whether each score is a request to another machine, which may cost money: --dry-run then sends none.
+    remote: ClassVar[bool] = False
+    # Options that change what a run may cost, and no score: they are no part of its signature.
+    run_options: ClassVar[tuple[str, ...]] = ()
 
     # Passes that are scored together before decisions are made and committed: enough to fill batches, no more.
     window_passes: int = 16_384
@@ -61,6 +68,10 @@ class Utility(Closing, ABC):
         """Notes for the user once it is loaded."""
         return []
 
+    def report(self) -> list[tuple[str, dict[str, Any]]]:
+        """Sentences about the work of a run, for its summary, each with its numbers by name for logs."""
+        return []
+
     def truncates(self, source: str, texts: Sequence[str]) -> bool:
         """Whether texts of this list are longer than the utility's input, and so are cut off."""
         return False
@@ -73,6 +84,11 @@ class Utility(Closing, ABC):
     def on_gpu(self) -> bool:
         """Whether a device other than the CPU computes, so that CPU time is not its cost."""
         return False
+
+    @property
+    def precision_choice(self) -> PrecisionChoice | None:
+        """What chose the precision of its model, where that was left to dtype `auto`."""
+        return None
 
     @classmethod
     def capabilities(cls) -> tuple[str, ...]:

@@ -1,21 +1,24 @@
 """Learned metrics as utilities: other candidates are their references, or they need none.
 
-Metrics that compare (BLEURT, MetricX, XCOMET) score pair by pair, in pooled batches. Metrics that rate a candidate by
-itself (CometKiwi, MetricX and XCOMET without reference) rerank, or filter before a more expensive utility. Where lower
-is better, the sign is changed.
+Metrics that compare (BLEURT, MetricX, UniTE, XCOMET) score pair by pair, in pooled batches. Metrics that rate a
+candidate by itself (CometKiwi and COMET-QE, MetricX, UniTE and XCOMET without reference) rerank, or filter before a
+more expensive utility. Where lower is better, the sign is changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mbr.metrics import get_metric
 from mbr.utilities.base import PairUtility, QualityUtility, Triple, Utility
-from pear.runtime.options import ModelOptions
+from pear.runtime.options import LibraryOptions, ModelOptions
+
+if TYPE_CHECKING:
+    from pear.runtime.choice import PrecisionChoice
 
 
 class OfMetric(Utility):
@@ -32,6 +35,10 @@ class OfMetric(Utility):
 
     def notes(self) -> list[str]:
         return self.metric.notes()
+
+    @property
+    def precision_choice(self) -> PrecisionChoice | None:
+        return self.metric.precision_choice
 
     @property
     def on_gpu(self) -> bool:
@@ -72,7 +79,14 @@ class RatingMetric(OfMetric, QualityUtility):
         return {"tokens": self.metric.tokens(rows), "memory_bytes": self.metric.memory_bytes()}
 
 
-class Bleurt(ComparingMetric):
+class WithLibrary(OfMetric):
+    """A metric that its own library can run, too. Options: `LibraryOptions`."""
+
+    def __init__(self, **options: Unpack[LibraryOptions]) -> None:
+        super().__init__(**options)  # type: ignore[misc]
+
+
+class Bleurt(WithLibrary, ComparingMetric):
     name = metric_name = "bleurt"
     summary = "BLEURT: learned, hypothesis and reference read together"
     needs = "a checkpoint (--model); else BLEURT-20 from the hub"
@@ -86,14 +100,35 @@ class MetricX(ComparingMetric):
     family = "metricx"
 
 
-class XComet(ComparingMetric):
+class MetricX23(ComparingMetric):
+    name = metric_name = "metricx-23"
+    summary = "minus MetricX-23: learned, hypothesis and reference read together"
+    needs = "a checkpoint (--model); else MetricX-23-XL from the hub"
+    family = "metricx"
+
+
+class Unite(ComparingMetric):
+    name = metric_name = "unite"
+    summary = "UniTE: learned, source, hypothesis and reference read together"
+    needs = "a checkpoint (--model); else UniTE-MUP from the hub"
+    family = "comet"
+
+
+class XComet(WithLibrary, ComparingMetric):
     name = metric_name = "xcomet"
     summary = "XCOMET: learned, from the errors it finds"
     needs = "a checkpoint (--model); else XCOMET-XL from the hub (not for commercial use)"
     family = "comet"
 
 
-class CometKiwi(RatingMetric):
+class CometQE(RatingMetric):
+    name = metric_name = "comet-qe"
+    summary = "COMET-QE: learned quality of each candidate, from vectors of source and candidate"
+    needs = "a checkpoint (--model); else Unbabel/wmt20-comet-qe-da from the hub"
+    family = "comet"
+
+
+class CometKiwi(WithLibrary, RatingMetric):
     name = metric_name = "cometkiwi"
     summary = "CometKiwi: learned quality of each candidate"
     needs = "a checkpoint (--model); else Unbabel/wmt22-cometkiwi-da from the hub (not for commercial use)"
@@ -108,7 +143,22 @@ class MetricXQE(RatingMetric):
     family = "metricx"
 
 
-class XCometQE(RatingMetric):
+class MetricX23QE(RatingMetric):
+    name = metric_name = "metricx-23-qe"
+    summary = "minus MetricX-23-QE: learned quality of each candidate"
+    needs = "a checkpoint (--model); else MetricX-23-QE-XL from the hub"
+    family = "metricx"
+
+
+class UniteQE(RatingMetric):
+    name = "unite-qe"
+    metric_name = "unite"
+    summary = "UniTE without reference"
+    needs = "as unite"
+    family = "comet"
+
+
+class XCometQE(WithLibrary, RatingMetric):
     name = "xcomet-qe"
     metric_name = "xcomet"
     summary = "XCOMET without reference"

@@ -132,6 +132,30 @@ def mean_statistics(
         yield Statistics(matches, counts, mean(counts))
 
 
+def clipped_matches(
+    sequences: Sequence[Ints], groups: Ints, slots: Ints, orders: int, *, merged: bool = False
+) -> NDArray[np.float64]:
+    """Matches [outputs, references, orders] of outputs with the references of their segment, of many segments at once.
+
+    Of each text, `groups` has the segment, and `slots` which of its references it is, -1 for outputs. With `merged`
+    the references of a segment are one [outputs, 1, orders], which has each n-gram as often as that of them with the
+    most. O(T log T) for T tokens in all texts.
+    """
+    is_output = slots < 0
+    row = np.cumsum(is_output) - 1
+    count, references = int(is_output.sum()), int(slots.max(initial=-1)) + 1
+    matches = np.zeros((count, 1 if merged else references, orders))
+    for order, (text, gram, times) in enumerate(_orders(sequences, orders, groups)):
+        own = is_output[text]
+        expected = np.zeros((references, int(gram.max(initial=-1)) + 1), np.int64)
+        expected[slots[text[~own]], gram[~own]] = times[~own]
+        if merged:
+            expected = expected.max(axis=0, keepdims=True)
+        for slot, clipped in enumerate(np.minimum(times[own], expected[:, gram[own]])):
+            matches[:, slot, order] = np.bincount(row[text[own]], clipped, count)
+    return matches
+
+
 class _Entries(NamedTuple):
     """Each (n-gram, text) once, by n-gram and then by text: arrays [entries]."""
 
@@ -144,8 +168,8 @@ def _lengths(sequences: Sequence[Ints]) -> Floats:
     return np.array([len(sequence) for sequence in sequences], np.float64)
 
 
-def _orders(sequences: Sequence[Ints], orders: int) -> Iterator[_Entries]:
-    """The n-grams of each order 1..orders.
+def _orders(sequences: Sequence[Ints], orders: int, groups: Ints | None = None) -> Iterator[_Entries]:
+    """The n-grams of each order 1..orders; in texts of different `groups` [texts] they are different ones.
 
     With digits 0..V-1 for the V distinct tokens, an n-gram is an n-digit number in base V; where such numbers would
     grow too large, they are renumbered. One sort of the numbers, each with its text in the low bits, counts them all.
@@ -160,6 +184,8 @@ def _orders(sequences: Sequence[Ints], orders: int) -> Iterator[_Entries]:
     base = max(int(present.sum()), 1)
     text_bits = len(sequences).bit_length()
     key, start, largest = np.zeros(len(tokens), np.int64), np.arange(len(tokens)), 1
+    if groups is not None:
+        key, largest = groups[text], int(groups.max(initial=0)) + 1
     for order in range(1, orders + 1):
         longer = remaining[start] >= order
         start, key = start[longer], key[longer]

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from candidates.common.errors import UsageError
 from mbr.utilities.base import PairUtility, Triple, Work
-from pear.runtime.options import ScorerOptions
+from pear.runtime.options import RunOptions
 from pear.scorer import Scorer
 from pear.shipped import NOTE, RELEASED, shipped_models
 
 if TYPE_CHECKING:
     from pear.engine import Engine
+    from pear.runtime.choice import PrecisionChoice
 
 
 class Pear(PairUtility):
@@ -34,7 +35,7 @@ class Pear(PairUtility):
     traits = ("referenceless",)
     family = "pear"
 
-    def __init__(self, *, model: str | Path | None = None, **options: Unpack[ScorerOptions]) -> None:
+    def __init__(self, *, model: str | Path | None = None, **options: Unpack[RunOptions]) -> None:
         if model is None and not any(options.get(name) for name in ("revision", "encoder")):
             raise UsageError(
                 f"PEAR has no model; name one: model={', model='.join(map(repr, shipped_models()))} (bundled, for its "
@@ -49,7 +50,7 @@ class Pear(PairUtility):
         return model_settings(self._scorer)
 
     def notes(self) -> list[str]:
-        return [*([NOTE] if self._shipped else []), *([str(self.engine.agreement)] if self.engine.agreement else [])]
+        return [*([NOTE] if self._shipped else []), *precision_notes(self._scorer)]
 
     def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
         return self.engine.score(triples, progress=self.progress)
@@ -59,6 +60,10 @@ class Pear(PairUtility):
 
     def work(self) -> Work:
         return Work(self.engine.runner.tokens, self.engine.runner.padding)
+
+    @property
+    def precision_choice(self) -> PrecisionChoice | None:
+        return self.engine.runner.choice
 
     @property
     def on_gpu(self) -> bool:
@@ -82,3 +87,9 @@ def window_of(engine: Engine) -> int:
 def model_settings(scorer: Scorer) -> dict[str, object]:
     """Everything about a loaded model that may change a score."""
     return {"model": scorer.name, "dtype": scorer.precision, "trunc": scorer.engine.layout.max_tokens}
+
+
+def precision_notes(scorer: Scorer) -> list[str]:
+    """How the precision that dtype `auto` tried agrees with float32, where that was checked just now."""
+    choice = scorer.engine.runner.choice
+    return [] if choice is None else choice.notes()

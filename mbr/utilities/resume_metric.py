@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.errors import UsageError
 from mbr.utilities.base import PairUtility, Triple
-from mbr.utilities.pear import model_settings, window_of
+from mbr.utilities.pear import model_settings, precision_notes, window_of
 from pear.resume_metric import ResumeMetric
-from pear.runtime.options import ScorerOptions
+from pear.runtime.options import RunOptions
+
+if TYPE_CHECKING:
+    from pear.runtime.choice import PrecisionChoice
 
 
 class ResumeUtility(PairUtility):
@@ -29,7 +32,7 @@ class ResumeUtility(PairUtility):
     needs = "a checkpoint of kind resume (--model)"
     family = "pear"
 
-    def __init__(self, *, model: str | Path | None = None, **options: Unpack[ScorerOptions]) -> None:
+    def __init__(self, *, model: str | Path | None = None, **options: Unpack[RunOptions]) -> None:
         if model is None:
             raise UsageError("utility 'resume-metric' needs a checkpoint of kind resume; give its folder (--model)")
         self._metric = ResumeMetric.load(
@@ -42,7 +45,7 @@ class ResumeUtility(PairUtility):
         return model_settings(self._metric)
 
     def notes(self) -> list[str]:
-        return [str(self._metric.engine.agreement)] if self._metric.engine.agreement else []
+        return precision_notes(self._metric)
 
     def score_pairs(self, triples: Sequence[Triple]) -> NDArray[np.float32]:
         rows = [(source, reference, hypothesis) for source, hypothesis, reference in triples]
@@ -54,6 +57,10 @@ class ResumeUtility(PairUtility):
     def cost(self, triples: Sequence[Triple]) -> dict[str, Any]:
         engine = self._metric.engine
         return {"tokens": engine.tokens(triples), "memory_bytes": engine.memory_bytes()}
+
+    @property
+    def precision_choice(self) -> PrecisionChoice | None:
+        return self._metric.engine.runner.choice
 
     @property
     def on_gpu(self) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.errors import ModelError, UsageError
 from mbr.utilities.base import QualityUtility
-from mbr.utilities.pear import model_settings
-from pear.runtime.options import ScorerOptions
+from mbr.utilities.pear import model_settings, precision_notes
+from pear.runtime.options import RunOptions
 from pear.single import Single as SingleModel
+
+if TYPE_CHECKING:
+    from pear.runtime.choice import PrecisionChoice
 
 
 class Single(QualityUtility):
@@ -24,7 +27,7 @@ class Single(QualityUtility):
     needs = "a checkpoint of kind single (--model)"
     family = "pear"
 
-    def __init__(self, *, model: str | Path | None = None, **options: Unpack[ScorerOptions]) -> None:
+    def __init__(self, *, model: str | Path | None = None, **options: Unpack[RunOptions]) -> None:
         if model is None:
             raise UsageError("utility 'single' needs a checkpoint of kind single; give its folder (--model FOLDER)")
         self._model = SingleModel.load(
@@ -43,7 +46,7 @@ class Single(QualityUtility):
         return {**model_settings(self._model), "kind": kind}
 
     def notes(self) -> list[str]:
-        return [str(self._model.engine.agreement)] if self._model.engine.agreement else []
+        return precision_notes(self._model)
 
     def score_each(self, rows: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         return self._model.score(rows, progress=self.progress)
@@ -55,6 +58,10 @@ class Single(QualityUtility):
         engine = self._model.engine
         shown = [(self._shown(source), text) for source, text in rows]
         return {"tokens": engine.tokens(shown), "memory_bytes": engine.memory_bytes()}
+
+    @property
+    def precision_choice(self) -> PrecisionChoice | None:
+        return self._model.engine.runner.choice
 
     @property
     def on_gpu(self) -> bool:

@@ -7,7 +7,7 @@ import re
 from tests.conftest import ROOT
 
 SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def page(name: str) -> str:
@@ -16,4 +16,4 @@ def page(name: str) -> str:
 
 def blocks(text: str, kind: str) -> list[str]:
     """What stands between the fences of a kind."""
-    return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
+    return re.findall(rf"```{kind}(?: title=[^\n]*)?\n(.*?)```", text, re.DOTALL)

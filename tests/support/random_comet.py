@@ -18,10 +18,33 @@ from typing import Any
 import torch
 import yaml
 
-from tests.support.random_pear import CORPUS, draw_weights, encoder_config, write_bert_tokenizer, write_tokenizer
+from tests.support.random_pear import (
+    CORPUS,
+    draw_weights,
+    encoder_config,
+    train_pieces,
+    write_bert_tokenizer,
+    write_tokenizer,
+)
 
-KINDS = ("regression_metric", "unified_metric", "xcomet_metric")
-ENCODERS = {"xlm-roberta": "XLM-RoBERTa", "xlm-roberta-xl": "XLM-RoBERTa-XL", "bert": "BERT"}
+KINDS = ("regression_metric", "referenceless_regression_metric", "unified_metric", "xcomet_metric")
+# Of classes whose estimator reads sentence vectors: how many.
+VECTORS = {"regression_metric": 6, "referenceless_regression_metric": 4}
+ENCODERS = {"xlm-roberta": "XLM-RoBERTa", "xlm-roberta-xl": "XLM-RoBERTa-XL", "bert": "BERT", "deberta-v2": "DeBERTa"}
+# mDeBERTa knows places by their distance only, in buckets that grow.
+ENCODER_SETTINGS: dict[str, dict[str, Any]] = {
+    "bert": {"type_vocab_size": 2},
+    "deberta-v2": {
+        "type_vocab_size": 0,
+        "relative_attention": True,
+        "max_relative_positions": -1,
+        "position_buckets": 16,
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+        "pos_att_type": ["p2c", "c2p"],
+        "position_biased_input": False,
+    },
+}
 SEVERITIES = ["minor", "major", "critical"]
 # The size of the layer mix's scalars before sparsemax: some layers get no weight at all, several get some.
 MIX = 0.3
@@ -62,13 +85,30 @@ def write_random_comet(
         "hidden_sizes": list(hidden_sizes),
         "layer_transformation": layer_transformation,
         "layer_norm": layer_norm,
-        **({"pool": pool} if kind == "regression_metric" else {}),
+        **({"pool": pool} if kind in VECTORS else {}),
         **hparams,
     }
-    network = build_network(kind, AutoModel.from_config(config, add_pooling_layer=False), settings)
+    pooler = {} if encoder == "deberta-v2" else {"add_pooling_layer": False}
+    network = build_network(kind, AutoModel.from_config(config, **pooler), settings)
     draw_weights(network, seed, attention_gain)
     centre(network, tokenizer, settings, seed)
     write_lightning(root, network, settings)
+    return root
+
+
+def write_random_lite(root: Path, **shape: Any) -> Path:
+    """An XCOMET-lite: the same as an XCOMET on DeBERTa, in the files of the hub's mixin, which keeps few settings."""
+    import json
+
+    from safetensors.torch import save_file
+
+    write_random_comet(root, kind="xcomet_metric", encoder="deberta-v2", layer_transformation="softmax", **shape)
+    checkpoint = root / "checkpoints" / "model.ckpt"
+    content = torch.load(checkpoint, weights_only=True)
+    kept = ("encoder_model", "hidden_sizes", "pretrained_model", "validation_data", "word_layer", "word_level_training")
+    settings = {key: content["hyper_parameters"][key] for key in kept}
+    (root / "config.json").write_text(json.dumps({**settings, "load_pretrained_weights": False}), encoding="utf-8")
+    save_file({key: value.clone() for key, value in content["state_dict"].items()}, root / "model.safetensors")
     return root
 
 
@@ -76,13 +116,18 @@ def write_encoder(folder: Path, encoder: str, *, layers: int, hidden: int, heads
     """Write the encoder's folder, without weights, and return its tokenizer and configuration."""
     from transformers import AutoTokenizer
 
+    from mbr.metrics.plain_encoder import load_deberta_tokenizer
+
     if encoder == "bert":
         write_bert_tokenizer(folder)
+    elif encoder == "deberta-v2":
+        write_deberta_tokenizer(folder)
     else:
         write_tokenizer(folder)
         # What transformers 5 writes about special tokens, transformers 4 cannot read; XLM-R's own file has no more.
         (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}\n')
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    # Both versions of transformers must draw the same weights, and version 5 reads this vocabulary in another way.
+    tokenizer = load_deberta_tokenizer(folder) if encoder == "deberta-v2" else AutoTokenizer.from_pretrained(folder)
     config = encoder_config(
         encoder,
         tokenizer,
@@ -92,10 +137,27 @@ def write_encoder(folder: Path, encoder: str, *, layers: int, hidden: int, heads
         max_tokens=max_tokens,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
-        type_vocab_size=2 if encoder == "bert" else 1,
+        **ENCODER_SETTINGS.get(encoder, {"type_vocab_size": 1}),
     )
     config.save_pretrained(folder)
     return tokenizer, config
+
+
+def write_deberta_tokenizer(folder: Path) -> None:
+    """A sentencepiece vocabulary as mDeBERTa ships it."""
+    import json
+
+    names = {"pad": "[PAD]", "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
+    numbers = {f"{name}_id": number for number, name in enumerate(names)}
+    pieces = {f"{name}_piece": piece for name, piece in names.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "spm.model").write_bytes(
+        train_pieces(vocab_size=500, user_defined_symbols=["[MASK]"], **numbers, **pieces)
+    )
+    kind = {"tokenizer_class": "DebertaV2Tokenizer", "vocab_type": "spm"}
+    settings = {**kind, "do_lower_case": False, "model_max_length": 512}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    (folder / "config.json").write_text('{"model_type": "deberta-v2"}\n')
 
 
 def write_lightning(root: Path, network: Any, settings: dict[str, Any]) -> None:
@@ -140,7 +202,7 @@ def hyper_parameters(kind: str, layers: int) -> dict[str, Any]:
         "validation_data": [],
         "warmup_steps": 0,
     }
-    if kind == "regression_metric":
+    if kind in VECTORS:
         return {**common, "layer": "mix"}
     unified = {**common, "sent_layer": "mix", "word_layer": layers, "loss_lambda": 0.65}
     if kind == "unified_metric":
@@ -163,10 +225,10 @@ def build_network(kind: str, encoder: Any, settings: dict[str, Any]) -> Any:
     network.encoder.model = encoder
     positions = torch.arange(encoder.config.max_position_embeddings)[None]  # [1, positions]
     encoder.embeddings.register_buffer("position_ids", positions, persistent=True)
-    if settings["layer" if kind == "regression_metric" else "sent_layer"] == "mix":
+    if settings["layer" if kind in VECTORS else "sent_layer"] == "mix":
         network.layerwise_attention = layer_mix(encoder.config.num_hidden_layers + 1, settings["dropout"])
     network.estimator = torch.nn.Module()
-    network.estimator.ff = feed_forward(units * (6 if kind == "regression_metric" else 1), settings)
+    network.estimator.ff = feed_forward(units * VECTORS.get(kind, 1), settings)
     if settings.get("word_level_training"):
         labels = len(settings["error_labels"]) + 1
         network.hidden2tag = torch.nn.Linear(units, labels)

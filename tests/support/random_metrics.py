@@ -20,7 +20,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.support.random_pear import train_pieces, write_bert_tokenizer
+from tests.support.random_pear import (
+    draw_weights,
+    encoder_config,
+    train_pieces,
+    write_bert_tokenizer,
+    write_tokenizer,
+)
 
 Shapes = Iterator[tuple[str, tuple[int, ...]]]
 
@@ -125,6 +131,42 @@ def write_random_metricx(
         row.copy_((12 / hidden + row * (4 / hidden**0.5)) * (hidden**0.5 if tied else 1.0))
     write_weights(root, state, shards=shards, safetensors=safetensors)
     return root
+
+
+def write_random_encoder(
+    root: Path, model_type: str, *, layers: int = 3, hidden: int = 32, heads: int = 4, seed: int = 1
+) -> Path:
+    """An encoder of transformers with weights, as BERTScore takes them, the same for the same arguments."""
+    from transformers import AutoModel, AutoTokenizer
+
+    from mbr.metrics.plain_encoder import load_deberta_tokenizer
+    from tests.support.random_comet import ENCODER_SETTINGS, write_deberta_tokenizer
+
+    writers = {"bert": write_bert_tokenizer, "roberta": write_roberta_tokenizer, "deberta-v2": write_deberta_tokenizer}
+    writers.get(model_type, write_tokenizer)(root)
+    tokenizer = load_deberta_tokenizer(root) if model_type == "deberta-v2" else AutoTokenizer.from_pretrained(root)
+    settings = ENCODER_SETTINGS.get(model_type, {"type_vocab_size": 1})
+    size = {"layers": layers, "hidden": hidden, "heads": heads, "max_tokens": 512}
+    config = encoder_config(model_type, tokenizer, **size, **settings)
+    config.save_pretrained(root)
+    network = AutoModel.from_config(config).eval()
+    draw_weights(network, seed, 1.0)
+    write_weights(root, {name: value.contiguous() for name, value in network.state_dict().items()})
+    return root
+
+
+def write_roberta_tokenizer(root: Path) -> None:
+    """A vocabulary of bytes as RoBERTa ships it, without merges but a few: a space is part of the word behind it."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    letters = sorted(ByteLevel.alphabet())
+    merges = ["\u0120 D", "\u0120 E", "e r", "u n", "\u0120 H", "H un"]
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *letters, *(merge.replace(" ", "") for merge in merges), "<mask>"]
+    root.mkdir(parents=True, exist_ok=True)
+    _write_json(root / "vocab.json", {piece: number for number, piece in enumerate(pieces)})
+    (root / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{merge}\n" for merge in merges), encoding="utf-8")
+    _write_json(root / "tokenizer_config.json", {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512})
+    _write_json(root / "config.json", {"model_type": "roberta"})
 
 
 def write_mt5_tokenizer(root: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from mbr.cli.common.options import (
     judge_model_options,
     open_judgements,
 )
+from mbr.cli.evaluate.spans import INLINE
 
 if TYPE_CHECKING:
     from mbr.cli.common.texts import Texts
@@ -31,6 +32,7 @@ quick start:
   mbr-evaluate --references ref.txt --systems a.txt b.txt --baseline a
   mbr-evaluate --sources src.txt --references ref.txt --systems system-outputs/en-de --judge chrf bleu
   mbr-evaluate --references ref.txt --systems new=best.jsonl --format json -o scores.json
+  mbr-evaluate --sources src.txt --systems old.txt new.txt --baseline old --judge pear           is new better than old?
   mbr-evaluate --sources src.txt --systems new=best.jsonl --judge cometkiwi       no references; downloads 2.3 GB"""
 
 DEFAULT_JUDGES = ("chrf", "bleu", "ter")
@@ -66,26 +68,44 @@ def parser() -> Parser:
         nargs="+",
         action="extend",
         metavar="NAME[=MODEL]",
-        help=f"may be repeated; see --list-judges (default: {' '.join(DEFAULT_JUDGES)}; no ter for paragraphs)",
+        help="may be repeated; see --list-judges; with RESUME added: chrf+resume-metric=0.2,model=FOLDER "
+        f"(default: {' '.join(DEFAULT_JUDGES)}; no ter for paragraphs)",
+    )
+    g.add_argument(
+        "--judge-option",
+        action="append",
+        metavar="NAME:KEY=VALUE",
+        help="an option of one judge: bertscore:layer=9, comet:backend=library; may be repeated",
     )
     g.add_argument("--tokenize", default="13a", metavar="NAME", help="sacrebleu tokenizer for bleu: zh, ja-mecab, ...")
     g.add_argument("--list-judges", action="store_true", help="print the judges, then stop")
 
     g = p.add_argument_group("statistics")
-    g.add_argument("--baseline", metavar="NAME", help="the system that the others are tested against")
+    g.add_argument(
+        "--baseline", metavar="NAME", help="the system that the others are tested against; pear compares with it"
+    )
     add_significance_options(g)
     g.add_argument("--seed", type=int, default=1, help="of draws and trials")
 
-    g = p.add_argument_group("output")
-    g.add_argument("-o", "--output", metavar="FILE", help="default: standard output; written whole or not at all")
-    g.add_argument("--format", choices=("table", "json", "tsv"), default="table", help="of the output")
-    g.add_argument("--segments", metavar="FILE.jsonl", help="also write scores and flags of each segment and system")
-    g.add_argument("--force", action="store_true", help="overwrite existing files")
-
+    _add_output_options(p.add_argument_group("output"))
     add_judge_model_options(p, "models (all neural judges)")
     add_config_option(p)
     add_message_options(p)
     return p
+
+
+def _add_output_options(g: argparse._ArgumentGroup) -> None:
+    g.add_argument("-o", "--output", metavar="FILE", help="default: standard output; written whole or not at all")
+    g.add_argument("--format", choices=("table", "json", "tsv"), default="table", help="of the output")
+    g.add_argument("--segments", metavar="FILE.jsonl", help="also write scores and flags of each segment and system")
+    g.add_argument(
+        "--spans",
+        nargs="?",
+        const=INLINE,
+        metavar="FILE",
+        help="errors that xcomet finds, as marked text behind the table, or in the JSON; FILE.jsonl: JSON lines",
+    )
+    g.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def command(argv: Sequence[str] | None = None) -> int:
@@ -100,10 +120,11 @@ def command(argv: Sequence[str] | None = None) -> int:
 
     from mbr.cli.common.texts import read_texts
     from mbr.cli.evaluate.systems import check_lengths, choosing_utilities, read_systems
-    from mbr.evaluate.judges import parse_judges
+    from mbr.evaluate.judges import parse_judges, with_options
 
     if options.judge:
-        parse_judges(options.judge)  # refuses a wrong name before files are read
+        # Refuses a wrong name or option before files are read.
+        with_options(parse_judges(options.judge), options.judge_option or ())
     references = [read_texts(path) for path in options.references or []]
     sources = None if options.sources is None else read_texts(options.sources)
     systems, left_out = read_systems(options.systems, references)
@@ -116,7 +137,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     chosen_by = {name: utilities for name, file in systems.items() if (utilities := choosing_utilities(file.path))}
     if not options.judge:
         options.judge = _default_judges(references, console)
-    judges = parse_judges(options.judge)
+    judges = with_options(parse_judges(options.judge), options.judge_option or ())
     _advise(judges, systems, references, chosen_by, options, console)
     return _run(options, judges, systems, sources, references, chosen_by, console)
 
@@ -135,13 +156,19 @@ def _check(options: argparse.Namespace) -> None:
 
         raise UsageError(
             f"the default judges ({', '.join(DEFAULT_JUDGES)}) need references; give --references FILE, "
-            f"or --sources FILE and a --judge that needs none: {WITHOUT_REFERENCES}"
+            f"or --sources FILE and a --judge that needs none: {WITHOUT_REFERENCES}, and pear with --baseline"
         )
+    if options.spans == INLINE and options.format == "tsv":
+        raise UsageError("--spans has no place in --format tsv; give a file: --spans FILE.jsonl")
     from candidates.command.outputs import check_outputs
     from mbr.cli.evaluate.systems import files_of
 
     check_outputs(
-        {"output": options.output, "segments": options.segments},
+        {
+            "output": options.output,
+            "segments": options.segments,
+            "spans": None if options.spans == INLINE else options.spans,
+        },
         inputs=[*files_of(options.systems), *(options.references or ()), options.sources],
         config=options.config,
         force=options.force,
@@ -230,12 +257,13 @@ def _run(
             chosen_by=chosen_by,
             tokenize=options.tokenize,
             options=judge_model_options(options),
+            spans=options.spans is not None,
             cache=open_judgements(options, console, stack),
             progress=console.shows_progress,
             report=console.info,
             warn=console.warn,
         )
-    _write(evaluation, options)
+    _write(evaluation, options, {name: file.texts for name, file in systems.items()})
     failed = [judge for judge in evaluation.judges if judge.error is not None]
     console.info(
         f"{counted(len(evaluation.systems), 'system')}, {counted(evaluation.segments, 'segment')}, "
@@ -252,13 +280,21 @@ def _run(
     return evaluation.exit_code()
 
 
-def _write(evaluation: Evaluation, options: argparse.Namespace) -> None:
+def _write(evaluation: Evaluation, options: argparse.Namespace, outputs: Mapping[str, Sequence[str]]) -> None:
     from candidates.common.text import atomic_output
     from mbr.cli.common.output import table_width, write_output
+    from mbr.cli.evaluate.spans import in_colour, render_spans, span_records
     from mbr.cli.evaluate.tables import render
     from mbr.evaluate.evaluation import reason_of
 
-    text = render(evaluation, options.format, table_width(options))
+    inline = list(span_records(evaluation, outputs)) if options.spans == INLINE else None
+    text = render(evaluation, options.format, table_width(options), spans=inline)
+    if options.spans == INLINE and options.format == "table":
+        text += "\n" + render_spans(evaluation, outputs, lines=False, colour=in_colour(options.output))
+    elif options.spans not in (None, INLINE):
+        with atomic_output(options.spans, force=options.force) as stream:
+            lines = options.spans.endswith((".jsonl", ".json"))
+            stream.write(render_spans(evaluation, outputs, lines=lines, colour=False).encode())
     if options.segments is not None:
         with atomic_output(options.segments, force=options.force) as stream:
             for record in evaluation.segment_records():
@@ -276,7 +312,10 @@ def _list_judges() -> int:
     rows = [("name", "what it is", "family", "better", "reference", "licence")]
     for name in judge_names():
         spec = JudgeSpec(name)
-        reference = "needed" if spec.needs_reference else "none" if spec.texts(1) == 2 else "used"
+        if spec.needs_baseline:
+            reference = "baseline"
+        else:
+            reference = "needed" if spec.needs_reference else "none" if spec.texts(1) == 2 else "used"
         better = "lower" if spec.lower_is_better else "higher"
         rows.append((name, spec.summary, spec.family, better, reference, spec.licence))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

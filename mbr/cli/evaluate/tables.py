@@ -27,10 +27,13 @@ TSV_HEADER = (
 HEADS = {"empty": "empty", "copied": "copied", "numbers": "numbers", "length": "odd length", "cut": "cut off"}
 
 
-def render(evaluation: Evaluation, format: str, width: int = WIDTH) -> str:
-    """`width` is that of a table, in columns of a terminal."""
+def render(
+    evaluation: Evaluation, format: str, width: int = WIDTH, *, spans: Sequence[dict[str, Any]] | None = None
+) -> str:
+    """`width` is that of a table, in columns of a terminal; `spans` are errors to add to JSON."""
     if format == "json":
-        return json.dumps(evaluation.record(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        record = {**evaluation.record(), **({} if spans is None else {"spans": spans})}
+        return json.dumps(record, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     return _tsv(evaluation) if format == "tsv" else _table(evaluation, width)
 
 

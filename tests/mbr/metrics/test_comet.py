@@ -38,6 +38,12 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "comet-cls-one-layer": ("comet", {"pool": "cls", "layer": 1}),
     "comet-xl": ("comet", {"encoder": "xlm-roberta-xl", "hidden_sizes": (16,), "activations": "Sigmoid"}),
     "comet-bert": ("comet", {"encoder": "bert"}),
+    "comet-qe": ("comet-qe", {}),
+    "comet-qe-normalised": ("comet-qe", {"layer_transformation": "softmax", "layer_norm": True, "pool": "cls"}),
+    "unite": ("unite", {"input_segments": ["mt", "src", "ref"]}),
+    "unite-bert": ("unite", {"input_segments": ["mt", "src", "ref"], "encoder": "bert"}),
+    "unite-without-source": ("unite", {"input_segments": ["mt", "ref"]}),
+    "unite-words": ("unite", {"input_segments": ["mt", "src", "ref"], "word_level_training": True, "word_layer": 1}),
     "kiwi-bert": ("cometkiwi", {"input_segments": ["mt", "src"], "encoder": "bert"}),
     "kiwi": ("cometkiwi", {"input_segments": ["mt", "src"]}),
     "kiwi-words": ("cometkiwi", {"input_segments": ["mt", "src"], "word_level_training": True, "word_layer": 1}),
@@ -45,7 +51,14 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "xcomet": ("xcomet", {}),
     "xcomet-xl": ("xcomet", {"encoder": "xlm-roberta-xl", "layer_transformation": "softmax"}),
 }
-KINDS = {"comet": "regression_metric", "cometkiwi": "unified_metric", "xcomet": "xcomet_metric"}
+KINDS = {
+    "comet": "regression_metric",
+    "comet-qe": "referenceless_regression_metric",
+    "cometkiwi": "unified_metric",
+    "unite": "unified_metric",
+    "xcomet": "xcomet_metric",
+}
+WITHOUT_REFERENCE = ("comet-qe", "cometkiwi")
 GOLDEN = ROOT / "tests" / "data" / "comet_golden.json"
 
 
@@ -66,7 +79,7 @@ def loaded(variant: str, folder: Path, **options: Any) -> Any:
 
 
 def rows_of(variant: str) -> list[tuple[str, ...]]:
-    return list(PAIRS if VARIANTS[variant][0] == "cometkiwi" else ROWS)
+    return list(PAIRS if VARIANTS[variant][0] in WITHOUT_REFERENCE else ROWS)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -77,7 +90,8 @@ def test_scores_are_those_of_unbabel_comet(variant: str, written: Callable[[str]
     names = ("src", "mt", "ref")
     with loaded(variant, folder) as metric:
         # Three rows fill a batch there; here it is all of them, by length.
-        jobs = [rows_of(variant), PAIRS] if 2 in metric.takes and 3 in metric.takes else [rows_of(variant)]
+        both = metric.takes == (2, 3) and variant != "unite-without-source"
+        jobs = [rows_of(variant), PAIRS] if both else [rows_of(variant)]
         for rows in jobs:
             data = [dict(zip(names, row, strict=False)) for row in rows]
             predicted = library.predict(data, batch_size=3, gpus=0, progress_bar=False, num_workers=0)
@@ -257,7 +271,7 @@ def test_the_estimator_goes_on_in_smaller_chunks_when_memory_runs_out(
             return estimate(source, mt, reference)
 
         monkeypatch.setattr(metric, "estimate", tight)
-        monkeypatch.setattr("mbr.metrics.comet.CHUNK_CELLS", {"cpu": 6 * 64 * len(ROWS)})
+        monkeypatch.setattr("mbr.metrics.vectors.CHUNK_CELLS", {"cpu": 6 * 64 * len(ROWS)})
         np.testing.assert_allclose(metric.score(ROWS), expected, atol=1e-6)
         assert max(sizes) > 2
         monkeypatch.setattr(metric, "estimate", lambda *vectors: (_ for _ in ()).throw(MemoryError()))

@@ -42,9 +42,13 @@ def metricx(folder: Path) -> Any:
 
 
 def load(folder: Path, **options: Any) -> Any:
+    return get("metricx", folder, **options)
+
+
+def get(name: str, folder: Path, **options: Any) -> Any:
     from mbr.metrics import get_metric
 
-    return get_metric("metricx", model=folder, device="cpu", **options)
+    return get_metric(name, model=folder, device="cpu", **options)
 
 
 def without_references(rows: list[tuple[str, str, str]]) -> list[tuple[str, str]]:
@@ -252,8 +256,8 @@ def damage_file(root: Path) -> None:
         (damage_input, "shared.weight is missing"),
         (damage_decoder, "1 weight is missing, e.g. encoder.decoder.block.1.layer.1.EncDecAttention.k.weight"),
         (damage_layers, "weights have no place in this network"),
-        (damage_kind, "a model of type t5 .* expected MetricX-24, that is mt5"),
-        (damage_architecture, r"type mt5 \(MT5ForConditionalGeneration\); expected MetricX-24"),
+        (damage_kind, "a model of type t5 .* expected MetricX, that is mt5"),
+        (damage_architecture, r"type mt5 \(MT5ForConditionalGeneration\); expected MetricX"),
         (damage_activation, "cannot build mT5 from this configuration"),
         (damage_shards, "names pytorch_model-00001-of-00002.bin, which is missing; fetch the model again"),
         (damage_index, "not a file of this folder"),
@@ -272,11 +276,53 @@ def test_a_small_vocabulary_has_no_score(tmp_path: Path) -> None:
         load(write_random_metricx(tmp_path / "small", vocabulary=1000))
 
 
-def test_metricx_23_is_refused(folder: Path, tmp_path: Path) -> None:
-    root = tmp_path / "metricx-23-xl-v2p0"
+# From Google's program for MetricX-23 (google-research/metricx, transformers 4.30.2) with the weights of `folder`.
+# Prompts that end in a space (an empty reference or source) are left out: that version makes a token of it, later
+# ones and sentencepiece itself do not.
+GOOGLE_23 = {
+    "metricx-23": {0: 7.318889, 1: 6.757218, 2: 7.189616, 3: 5.100222, 4: 9.723383, 5: 8.574933, 6: 6.931484},
+    "metricx-23-qe": {0: 5.970006, 1: 5.02901, 3: 6.451303, 4: 9.723383, 5: 5.970006, 6: 6.562806, 7: 4.779795},
+}
+
+
+@pytest.mark.parametrize("name", GOOGLE_23)
+def test_metricx_23_scores_as_in_googles_program(name: str, folder: Path) -> None:
+    rows = ROWS if name == "metricx-23" else without_references(ROWS)
+    with get(name, folder) as metric:
+        np.testing.assert_allclose(metric.score(rows)[list(GOOGLE_23[name])], list(GOOGLE_23[name].values()), atol=1e-4)
+        assert metric.truncated(rows).tolist() == (CUT if name == "metricx-23" else CUT_WITHOUT)
+        assert metric.lower_is_better
+        assert metric.settings()["trunc"] == 1024
+
+
+def test_metricx_23_with_references_does_not_read_the_source(folder: Path) -> None:
+    with get("metricx-23", folder) as metric:
+        scores = metric.score([("A dog.", "Ein Hund.", "Der Hund."), ("Other.", "Ein Hund.", "Der Hund.")])
+        assert scores[0] == scores[1]
+        assert not metric.reads_source
+        with pytest.raises(UsageError, match=r"metricx-23 takes rows of \(source, hypothesis, reference\)"):
+            metric.score(without_references(ROWS))
+    with get("metricx-23-qe", folder) as metric, pytest.raises(UsageError, match="metricx-23-qe takes rows of"):
+        metric.score(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("metricx-23-xl-v2p0", "metricx-23"),
+        ("metricx-23-qe-xl-v2p0", "metricx-23-qe"),
+        ("MetricX-24-hybrid-xl-v2p6", "metricx"),
+    ],
+)
+def test_a_model_that_reads_another_input_is_refused(folder: Path, tmp_path: Path, name: str, other: str) -> None:
+    root = tmp_path / name
     shutil.copytree(folder, root)
-    with pytest.raises(ModelError, match="MetricX-23 reads another input"):
-        load(root)
+    for metric in ("metricx", "metricx-23", "metricx-23-qe"):
+        if metric == other:
+            get(metric, root).close()
+        else:
+            with pytest.raises(ModelError, match=f"by its name it is a model of {other}; use {other}"):
+                get(metric, root)
 
 
 def test_rows_of_two_kinds_do_not_mix(metricx: Any) -> None:

@@ -29,7 +29,7 @@ def test_names_and_what_they_can_do() -> None:
 
 
 def test_unknown_names_and_options_are_usage_errors() -> None:
-    with pytest.raises(UsageError, match="pear, comet, xcomet"):
+    with pytest.raises(UsageError, match="pear, comet, "):
         get_utility("rouge")
     with pytest.raises(UsageError, match="'chrf' has no option 'model'"):
         get_utility("chrf", model="x")
