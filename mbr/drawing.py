@@ -1,10 +1,11 @@
-"""Small pictures as SVG text: line charts in panels, and heat maps, without a plotting library.
+"""Small pictures as SVG text: line charts in panels, ranks, intervals and heat maps, without a plotting library.
 
 Colours are distinguishable by colour-blind readers, and lines have different marks too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -25,13 +26,13 @@ class Panel:
     lines: Mapping[str, Sequence[float]]
 
 
-def line_panels(title: str, panels: Sequence[Panel], y_label: str, *, columns: int = 2) -> str:
-    """Charts beside and below each other, with one legend and one scale of y."""
+def line_panels(
+    title: str, panels: Sequence[Panel], y_label: str, *, columns: int = 2, own_scales: bool = False
+) -> str:
+    """Charts beside and below each other, with one legend and one scale of y from 0; or each with its own scale."""
     width, height, left, top, gap = 330, 200, 52, 116, 78
     values = [value for panel in panels for line in panel.lines.values() for value in line]
-    low, high = min([0.0, *values]), max([0.0, *values]) or 1.0
-    levels = ticks(low, high)
-    low, high = min(low, levels[0]), max(high, levels[-1])
+    levels, low, high = _scale([0.0, *values])
     rows = -(-len(panels) // columns)
     columns = min(columns, len(panels))
     total_width = left + columns * (width + gap) - gap // 2
@@ -46,11 +47,13 @@ def line_panels(title: str, panels: Sequence[Panel], y_label: str, *, columns: i
     for place, panel in enumerate(panels):
         x0 = left + (place % columns) * (width + gap)
         y0 = top + (place // columns) * (height + gap)
+        if own_scales:
+            levels, low, high = _scale([value for line in panel.lines.values() for value in line])
 
         def across(number: int, count: int, x0: int = x0) -> float:
             return x0 + (width * (number + 0.5) / count)
 
-        def down(value: float, y0: int = y0) -> float:
+        def down(value: float, y0: int = y0, low: float = low, high: float = high) -> float:
             return y0 + height * (high - value) / (high - low)
 
         parts.append(_text(x0, y0 - 8, panel.title, bold=True))
@@ -69,6 +72,115 @@ def line_panels(title: str, panels: Sequence[Panel], y_label: str, *, columns: i
             colour = COLOURS[number % len(COLOURS)]
             parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
             parts += [_mark(number, x, y) for x, y in points]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _scale(values: Sequence[float]) -> tuple[list[float], float, float]:
+    """Round levels that span the values, and the ends of the axis."""
+    low, high = min(values), max(values)
+    if low == high:
+        high = low + (abs(low) or 1.0)
+    levels = ticks(low, high)
+    return levels, min(low, levels[0]), max(high, levels[-1])
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with an interval around it; `kind` chooses colour and mark."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    kind: str
+
+
+def interval_lines(
+    title: str, lines: Sequence[Interval], marks: Mapping[str, float], x_label: str, note: str = ""
+) -> str:
+    """One line per value on a common scale, below upright lines at named positions."""
+    width, row, top = 520, 19, 150
+    left = 30 + CHARACTER * max((len(line.name) for line in lines), default=0)
+    ends = [*marks.values(), *(end for line in lines for end in (line.value, line.low, line.high))]
+    margin = 0.03 * (max(ends) - min(ends)) or 1.0
+    low, high = min(ends) - margin, max(ends) + margin
+    levels = [level for level in ticks(low, high) if low <= level <= high]
+    bottom = top + row * len(lines) + 8
+    parts = [_open(left + width + 84, bottom + 52), _text(20, 30, title, size=16, bold=True)]
+    parts.append(_text(20, 52, note, colour=QUIET))
+    kinds = list(dict.fromkeys(line.kind for line in lines))
+    at = 20.0
+    for number, kind in enumerate(kinds):
+        parts += [_mark(number, at + 6, 74), _text(at + 18, 78, kind)]
+        at += 34 + CHARACTER * len(kind)
+
+    def across(value: float) -> float:
+        return left + width * (value - low) / (high - low)
+
+    for level in levels:
+        x = across(level)
+        parts.append(f'<line x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{bottom}" stroke="{GRID}"/>')
+        parts.append(_text(x, bottom + 18, f"{level:g}", anchor="middle", size=11, colour=QUIET))
+    parts.append(_text(left + width / 2, bottom + 38, x_label, anchor="middle", size=11, colour=QUIET))
+    for place, (name, value) in enumerate(sorted(marks.items(), key=lambda mark: mark[1])):
+        x, up = across(value), top - 18 - 16 * (place % 2)
+        parts.append(
+            f'<line x1="{x:.1f}" y1="{up + 4}" x2="{x:.1f}" y2="{bottom}" stroke="{INK}" stroke-dasharray="4 3"/>'
+        )
+        parts.append(_text(x, up, f"{name} {value:.2f}", anchor="middle", size=11, bold=True))
+    for place, line in enumerate(lines):
+        number, y = kinds.index(line.kind), top + row * (place + 0.5)
+        colour = COLOURS[number % len(COLOURS)]
+        ends_of = f'x1="{across(line.low):.1f}" y1="{y:.1f}" x2="{across(line.high):.1f}" y2="{y:.1f}"'
+        parts.append(_text(left - 10, y + 4, line.name, anchor="end"))
+        parts.append(f'<line {ends_of} stroke="{colour}" stroke-width="2" stroke-opacity="0.55"/>')
+        parts.append(_mark(number, across(line.value), y))
+        parts.append(_text(left + width + 12, y + 4, f"{line.value:.2f}", size=11, colour=QUIET))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def rank_lines(title: str, places: Sequence[str], lines: Mapping[str, Sequence[int]], note: str = "") -> str:
+    """Ranks at named places, one line per name; rank 1 is at the top."""
+    worst = max((rank for line in lines.values() for rank in line), default=1)
+    step, row, left, top = 84, max(min(26, 420 // (worst + 1)), 9), 70, 104
+    slanted = CHARACTER * max(map(len, places), default=0) * 0.72
+    bottom = top + row * worst
+    width = left + step * len(places)
+    drawn_width = max(width, 40 + CHARACTER * max(len(note), 1.65 * len(title)))
+    parts = [_open(drawn_width + 30, bottom + slanted + 44), _text(20, 30, title, size=16, bold=True)]
+    parts.append(_text(20, 52, note, colour=QUIET))
+    at = 20.0
+    for number, name in enumerate(lines):
+        parts += [_mark(number, at + 6, 74), _text(at + 18, 78, name)]
+        at += 34 + CHARACTER * len(name)
+    for rank in range(1, worst + 1):
+        y = top + row * (rank - 0.5)
+        if rank == 1 or rank % (1 if row >= 16 else 5) == 0:
+            parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{width}" y2="{y:.1f}" stroke="{GRID}"/>')
+            parts.append(_text(left - 8, y + 4, str(rank), anchor="end", size=11, colour=QUIET))
+    for number, place in enumerate(places):
+        x, y = left + step * (number + 0.5), bottom + 18
+        parts.append(
+            f'<text x="{x:.0f}" y="{y:.0f}" font-size="12" text-anchor="end" fill="{INK}" '
+            f'transform="rotate(-45 {x:.0f} {y:.0f})">{escape(place)}</text>'
+        )
+    for number, ranks in enumerate(lines.values()):
+        points = [(left + step * (n + 0.5), top + row * (rank - 0.5)) for n, rank in enumerate(ranks)]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        colour = COLOURS[number % len(COLOURS)]
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [_mark(number, x, y) for x, y in points]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def stacked(pictures: Sequence[str]) -> str:
+    """Pictures of this module below each other, as one."""
+    sizes = [tuple(map(int, re.findall(r'\b(?:width|height)="(\d+)"', picture)[:2])) for picture in pictures]
+    parts = [_open(max(width for width, _ in sizes), sum(height for _, height in sizes))]
+    down = 0
+    for picture, (_, height) in zip(pictures, sizes, strict=True):
+        parts.append(picture.replace("<svg ", f'<svg y="{down}" ', 1).rstrip("\n"))
+        down += height
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 

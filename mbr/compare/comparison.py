@@ -278,11 +278,11 @@ def _setting_row(decided: Decided, lists: Sequence[CandidateList]) -> Row:
 
 def _oracle_judge(word: str) -> JudgeSpec:
     (spec,) = parse_judges([word])
-    if not spec.needs_reference and spec.texts(1) < 3:
+    if spec.needs_baseline or (not spec.needs_reference and spec.texts(1) < 3):
         raise UsageError(
             f"{word} reads no references, so it cannot be the oracle; name a judge that does, such as chrf"
         )
-    return replace(spec, label=f"oracle ({spec.name})")
+    return replace(spec, label=f"oracle ({spec.title})")
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ class _Work:
 
     def oracle_row(self, spec: JudgeSpec, stages: Stages) -> Row:
         """The best candidates by the references."""
-        stages.begin(spec.label or spec.name)
+        stages.begin(spec.label or spec.title)
         try:
             choices = oracle_choices(
                 self.lists,
@@ -333,7 +333,7 @@ class _Work:
         except Exception as exc:  # of any kind: the other rows are kept
             self.warn(f"{spec.label} failed: {reason_of(exc)}")
             return Row(spec.label, "oracle", error=exc)
-        return replace(_plain_row(spec.label, "oracle", choices, self.lists), chosen_by=(spec.name,))
+        return replace(_plain_row(spec.label, "oracle", choices, self.lists), chosen_by=(spec.title,))
 
     def evaluation(
         self, rows: Sequence[Row], judges: Sequence[JudgeSpec], *, baseline: str | None, draws: int, trials: int

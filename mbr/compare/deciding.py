@@ -144,7 +144,7 @@ class _Run:
         """The decisions of each setting, in their order."""
         order = {setting.label: place for place, setting in enumerate(settings)}
         for same_model in by_model(settings):
-            with Models(self.rules.runtime) as models:
+            with Models(self.rules.runtime, next(iter(self.lists), None)) as models:
                 self.decided += [self._decide(setting, models) for setting in same_model]
                 self.begin(study_of(same_model[0]))
                 self._study(same_model, models)

@@ -39,6 +39,14 @@ PRESETS = {
             "metricx": "metricx-24-hybrid-xl",
         },
     ),
+    "pear-judge": Preset(
+        summary="figure 1 of the PEAR paper on choices: chrF, BLEU and TER as utilities, judged by PEAR against the "
+        "first row and against the references, and by chrF",
+        utilities=("chrf", "bleu", "ter"),
+        judges=("pear", "pear-ref", "chrf"),
+        nbest=100,
+        models={},  # that of the languages: bundled or released
+    ),
 }
 
 

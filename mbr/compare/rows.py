@@ -47,7 +47,8 @@ def oracle_choices(
     progress: str | None = None,
 ) -> list[int]:
     """The candidate of each list with the best score by a judge, given the references; ties go to the earlier one."""
-    with spec.open(references=len(references), tokenize=tokenize, options=options, cache=cache) as judge:
+    chosen = spec.for_texts((item.source, item.texts) for item in lists)
+    with chosen.open(references=len(references), tokenize=tokenize, options=options, cache=cache) as judge:
         sources = [item.source for item in lists for _ in item.texts]
         outputs = [text for item in lists for text in item.texts]
         copies = [[text for text, item in zip(texts, lists, strict=True) for _ in item.texts] for texts in references]

@@ -67,7 +67,7 @@ def planned_stages(
             pairs = sum(len(item) * (len(item) - 1) for item in studied)
             stages.passes[study_of(group[0])] = _cost(group[0]) * pairs
     if oracle is not None:
-        stages.passes[oracle.label or oracle.name] = (LIGHT if oracle.lexical else 1) * sum(map(len, lists))
+        stages.passes[oracle.label or oracle.title] = (LIGHT if oracle.lexical else 1) * sum(map(len, lists))
     stages.passes[JUDGES] = sum(LIGHT if judge.lexical else 1 for judge in judges) * rows * len(lists)
     return stages
 

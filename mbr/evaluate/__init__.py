@@ -12,6 +12,8 @@ Outputs of systems go in; scores by several judges come out, with intervals, tes
 | `base` | | what a judge is: statistics per segment, and scores of summed statistics |
 | `judges` | `chrf`, `xcomet=FOLDER` | a judge |
 | `lexical`, `neural` | texts | those statistics, through sacrebleu and `mbr.metrics` |
+| `pairwise` | texts and an anchor | the same of a comparison: PEAR against the baseline or the reference |
+| `residual` | a judge and RESUME | a judge: metric + weight * RESUME |
 | `judging` | judge and rows | statistics, of which `mbr.cache.judgements` keeps each |
 | `statistics` | statistics of systems | intervals and p-values |
 | `checks` | sources and outputs | empty, copied, cut off; numbers, length |

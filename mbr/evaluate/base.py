@@ -35,6 +35,8 @@ class Judge(Closing, ABC):
     columns: int  # how many statistics a row has
     # Networks score rows of similar length together; for others the order of segments is best.
     by_length = False
+    # Rows scored at once where that must not depend on the machine's speed; None: as many as fit between commits.
+    portion_rows: int | None = None
 
     @abstractmethod
     def rows(
@@ -60,3 +62,27 @@ class Judge(Closing, ABC):
     def notes(self) -> list[str]:
         """Notes for the user once it is loaded, such as a licence."""
         return []
+
+
+class Composite(Judge):
+    """A judge made of others, its `parts`: each judges its own rows, which the cache keeps under its own identity."""
+
+    parts: tuple[Judge, ...]
+
+    @abstractmethod
+    def split(self, rows: Sequence[Row]) -> list[list[Row]]:
+        """The rows of each part."""
+
+    @abstractmethod
+    def combine(self, rows: Sequence[Row], judged: Sequence[Judged]) -> Judged:
+        """The statistics of these rows, from those of the rows of each part."""
+
+    def judge(self, rows: Sequence[Row]) -> Judged:
+        return self.combine(rows, [part.judge(some) for part, some in zip(self.parts, self.split(rows), strict=True)])
+
+    def notes(self) -> list[str]:
+        return [note for part in self.parts for note in part.notes()]
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.close()

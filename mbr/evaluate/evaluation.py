@@ -18,7 +18,9 @@ from mbr.evaluate.base import Flags, Floats, Judge
 from mbr.evaluate.checks import Checks, check_outputs
 from mbr.evaluate.judges import WITHOUT_REFERENCES, JudgeSpec, judge_specs
 from mbr.evaluate.judging import judged_rows
+from mbr.evaluate.neural import NeuralJudge
 from mbr.evaluate.statistics import bootstrap_scores, compare, interval
+from mbr.metrics.xcomet import Span
 
 LEVEL = 0.05
 FEW_SEGMENTS = 30  # below, intervals and tests mean little
@@ -56,10 +58,14 @@ class JudgeResult:
     name: str
     family: str
     lower_is_better: bool
+    # Of a pairwise judge: what scores are differences to, the baseline by name or "the reference".
+    better_than: str | None = None
     identity: str = ""
     scores: Mapping[str, SystemScore] = field(default_factory=dict)
     segments: Mapping[str, Floats] = field(default_factory=dict)  # system -> scores [segments]
     truncated: Mapping[str, Flags] = field(default_factory=dict)  # system -> longer than the judge's input [segments]
+    # system -> errors of each segment's output, where they were asked for and the judge finds them
+    spans: Mapping[str, Sequence[Sequence[Span]]] = field(default_factory=dict)
     error: Exception | None = None
 
     @property
@@ -75,6 +81,7 @@ class JudgeResult:
             "identity": self.identity,
             "family": self.family,
             "lower_is_better": self.lower_is_better,
+            "better_than": self.better_than,
             "error": None if self.error is None else reason_of(self.error),
         }
 
@@ -165,6 +172,7 @@ def evaluate(
     chosen_by: Mapping[str, list[str]] | None = None,
     tokenize: str = "13a",
     options: Mapping[str, Any] | None = None,
+    spans: bool = False,
     cache: Cache | None = None,
     progress: bool = False,
     report: Callable[[str], None] = lambda message: None,
@@ -175,12 +183,13 @@ def evaluate(
     Args:
         judges: names such as `chrf` and `xcomet=FOLDER`, or parsed ones; without any, outputs are checked only.
         references: sets of references, each parallel to the outputs.
-        baseline: the system that the others are tested against.
+        baseline: the system that the others are tested against, and that the judge `pear` compares them with.
         draws: bootstrap resamples; 0 for no intervals.
         trials: of the randomisation test; 0 for none.
         chosen_by: by system, the utility that chose its outputs, and that of a first stage before it.
         tokenize: sacrebleu's tokenizer for BLEU.
         options: those of neural metrics (`pear.runtime.options`).
+        spans: also return the errors that judges find (XCOMET).
         cache: judgements of earlier runs.
         report: receives notes, such as licences.
         warn: receives the reason at once when a judge fails.
@@ -188,16 +197,8 @@ def evaluate(
     Raises:
         UsageError, InputError: judges lack the texts they need, the baseline is no system, or lengths differ.
     """
-    task = _Task(
-        systems=systems,
-        sources=sources,
-        references=[list(texts) for texts in references or []],
-        baseline=baseline,
-        chosen_by=dict(chosen_by or {}),
-        draws=draws,
-        trials=trials,
-        seed=seed,
-    )
+    golden = [list(texts) for texts in references or []]
+    task = _Task(systems, sources, golden, baseline, dict(chosen_by or {}), draws, trials, seed, spans)
     specs = judge_specs(judges)
     segments = _check(task, specs)
     results = _judge_all(task, specs, options, tokenize, cache, progress, report, warn)
@@ -226,6 +227,7 @@ class _Task:
     draws: int
     trials: int
     seed: int
+    spans: bool
 
 
 def reason_of(error: Exception) -> str:
@@ -250,7 +252,7 @@ def same_family(utility: str, judge: JudgeSpec | JudgeResult) -> bool:
     from mbr.terms import term_family
 
     try:
-        return judge.family == term_family(utility)
+        return term_family(utility) in judge.family.split("+")
     except MbrError:  # a broken plug-in, or a name of another version
         return utility == judge.name
 
@@ -268,15 +270,20 @@ def _judge_all(
     """One judge after another, each closed before the next is loaded."""
     references = len(task.references)
     for spec in specs:
-        if references > 1 and not spec.lexical and spec.texts(references) == 3:
-            report(f"{spec.label or spec.name} takes one reference: the first of {references} is used")
+        if references > 1 and spec.takes_one_reference:
+            which = "RESUME in " if spec.residual else ""
+            report(f"{which}{spec.label or spec.title} takes one reference: the first of {references} is used")
     results = []
     reported = set()
     for spec in specs:
-        blank = JudgeResult(spec.label or spec.name, spec.name, spec.family, spec.lower_is_better)
+        than = {"baseline": task.baseline, "reference": "the reference"}.get(spec.compares_with or "")
+        blank = JudgeResult(spec.label or spec.title, spec.title, spec.family, spec.lower_is_better, than)
         try:
-            with spec.open(references=references, tokenize=tokenize, options=options, cache=cache) as judge:
-                judged = _statistics(task, judge, cache, blank.label if progress else None)
+            chosen = spec.for_texts(zip(task.sources or (), zip(*task.systems.values(), strict=True), strict=False))
+            how: dict[str, Any] = {"tokenize": tokenize, "options": options, "cache": cache, "spans": task.spans}
+            with chosen.open(references=references, **how) as judge:
+                anchors = [task.systems[str(task.baseline)]] if spec.needs_baseline else task.references
+                judged = _statistics(task, judge, anchors, cache, blank.label if progress else None)
                 for note in judge.notes():
                     if note not in reported:
                         report(note)
@@ -289,10 +296,10 @@ def _judge_all(
 
 
 def _statistics(
-    task: _Task, judge: Judge, cache: Cache | None, progress: str | None
+    task: _Task, judge: Judge, references: Sequence[Sequence[str]], cache: Cache | None, progress: str | None
 ) -> dict[str, tuple[Floats, Flags]]:
     """Statistics [segments, k] and truncation [segments] of each system; all rows of all systems go together."""
-    rows = [judge.rows(task.sources, outputs, task.references) for outputs in task.systems.values()]
+    rows = [judge.rows(task.sources, outputs, references) for outputs in task.systems.values()]
     together = [row for segment in zip(*rows, strict=True) for row in segment]  # segment by segment
     judged = judged_rows(judge, together, cache, progress=progress)
     count = len(rows)
@@ -323,22 +330,37 @@ def _result(task: _Task, blank: JudgeResult, judge: Judge, judged: Mapping[str, 
             "scores": table,
             "segments": {name: judge.segment_scores(values) for name, values in statistics.items()},
             "truncated": {name: flags for name, (_, flags) in judged.items()},
+            "spans": _spans(task, judge) if task.spans else {},
         }
     )
 
 
-def check_judges(judges: Sequence[JudgeSpec], *, sources: bool, references: bool) -> None:
+def _spans(task: _Task, judge: Judge) -> dict[str, list[list[Span]]]:
+    """The errors of each system's outputs, where the judge finds them."""
+    if not isinstance(judge, NeuralJudge) or not judge.finds_spans:
+        return {}
+    rows = {name: judge.rows(task.sources, outputs, task.references) for name, outputs in task.systems.items()}
+    return {name: judge.spans(own) for name, own in rows.items()}
+
+
+def check_judges(judges: Sequence[JudgeSpec], *, sources: bool, references: bool, baseline: bool = True) -> None:
     """Refuse judges without the texts they need, and labels that occur twice."""
-    labels = [judge.label or judge.name for judge in judges]
+    labels = [judge.label or judge.title for judge in judges]
     if len(set(labels)) < len(labels):
         raise UsageError(f"two judges have the same label: {', '.join(labels)}")
     for judge in judges:
         if judge.needs_reference and not references:
             raise UsageError(
-                f"{judge.name} needs references (--references FILE); judges that need none: {WITHOUT_REFERENCES}"
+                f"{judge.title} needs references (--references FILE); judges that need none: {WITHOUT_REFERENCES}, "
+                "and pear with --baseline"
             )
         if judge.needs_source and not sources:
-            raise UsageError(f"{judge.name} needs the sources (--sources FILE)")
+            raise UsageError(f"{judge.title} needs the sources (--sources FILE)")
+        if judge.needs_baseline and not baseline:
+            raise UsageError(
+                f"{judge.title} compares every system with a baseline; name one (--baseline SYSTEM), or compare with "
+                "the reference (--judge pear-ref)"
+            )
 
 
 def _check(task: _Task, judges: Sequence[JudgeSpec]) -> int:
@@ -355,7 +377,10 @@ def _check(task: _Task, judges: Sequence[JudgeSpec]) -> int:
     counts |= {f"reference set {number}": len(texts) for number, texts in enumerate(task.references, 1)}
     if len(set(counts.values())) > 1:
         raise InputError(f"the numbers of segments differ: {', '.join(f'{key} {n}' for key, n in counts.items())}")
-    check_judges(judges, sources=task.sources is not None, references=bool(task.references))
+    texts = {"sources": task.sources is not None, "references": bool(task.references)}
+    check_judges(judges, **texts, baseline=task.baseline is not None)
+    if task.spans and not any(judge.finds_spans for judge in judges):
+        raise UsageError("no judge here finds errors and their places (--spans); add --judge xcomet or xcomet-qe")
     segments = next(iter(counts.values()))
     if not segments:
         raise InputError("no segments to judge: the files are empty; expected a line per segment")

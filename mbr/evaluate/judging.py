@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from candidates.common.store import key_of
 from mbr.cache.judgements import Cache
-from mbr.cache.store import key_of
-from mbr.evaluate.base import Judge, Judged, Row
+from mbr.evaluate.base import Composite, Judge, Judged, Row
 
 PORTION_SECONDS = 30.0  # of scoring between commits
 PORTION_ROWS = 20_000
@@ -24,6 +24,9 @@ def judged_rows(
 
     With a `progress` label a bar is shown on stderr.
     """
+    if isinstance(judge, Composite):
+        parts = zip(judge.parts, judge.split(rows), strict=True)
+        return judge.combine(rows, [judged_rows(part, some, cache, progress=progress) for part, some in parts])
     keys = {row: key_of(judge.identity, row) for row in dict.fromkeys(rows)}
     size = judge.columns + 1
     statistics = cache.get(list(keys.values()), size) if cache else {}
@@ -34,7 +37,7 @@ def judged_rows(
     with _bar(len(missing), progress) as bar:
         characters = FIRST_PORTION
         while missing:
-            portion = _portion(missing, characters)
+            portion = missing[: judge.portion_rows] if judge.portion_rows else _portion(missing, characters)
             del missing[: len(portion)]
             began = time.monotonic()
             judged = judge.judge(portion)

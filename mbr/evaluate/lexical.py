@@ -1,24 +1,30 @@
-"""BLEU, chrF, chrF++ and TER through sacrebleu: its statistics, its scores, its signatures.
+"""BLEU, chrF, chrF++ and TER through sacrebleu: its tokenizers, its statistics, its scores, its signatures.
 
-The score of a system and of a segment is the float that sacrebleu itself returns. Thousands of resamples would be slow
-that way, so they go through the same formulas written for arrays; a test checks that the two agree.
+The score of a system and of a segment is the float that sacrebleu itself returns for its statistics. These are counted
+here with arrays, many texts at once, and thousands of resamples go through the same formulas written for arrays; tests
+check both against sacrebleu.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from candidates.common.errors import EnvironmentProblem, UsageError
 from mbr.evaluate.base import Floats, Judge, Judged, Row
-from mbr.utilities.ngrams import word_ids
+from mbr.utilities.chrf import split_words
+from mbr.utilities.ngrams import character_ids, clipped_matches, word_ids
 from mbr.utilities.ter import edit_counts
 
 ORDER = 4  # of BLEU
 BETA = 2  # of chrF
+BLOCK_CHARACTERS = 200_000  # whose n-grams are counted at once
 WIDE = 0.3  # share of Han and kana from which a text counts as Chinese or Japanese
 
 
@@ -40,17 +46,19 @@ class LexicalJudge(Judge):
         return list(zip(outputs, *references, strict=True))
 
     def judge(self, rows: Sequence[Row]) -> Judged:
-        """Statistics of the rows. References are prepared once where consecutive rows share them."""
-        prepare = self._metric._preprocess_segment
+        """Statistics of the rows, those that sacrebleu counts. Consecutive rows that share their references are one
+        segment, and the texts of many segments are counted at once."""
         statistics = np.empty((len(rows), self.columns))
-        last: Row | None = None
-        prepared: Any = None
-        for index, (output, *references) in enumerate(rows):
-            if tuple(references) != last:
-                last = tuple(references)
-                prepared = self._metric._extract_reference_info([prepare(reference) for reference in references])
-            statistics[index] = self._metric._compute_segment_statistics(prepare(output), prepared)
+        begin = 0
+        for segments in _blocks([list(group) for _, group in groupby(rows, key=lambda row: row[1:])]):
+            values = self._count(Segments.of(segments))
+            statistics[begin : begin + len(values)] = values
+            begin += len(values)
         return Judged(statistics, np.zeros(len(rows), np.bool_))
+
+    @abstractmethod
+    def _count(self, segments: Segments) -> Floats:
+        """Statistics [outputs, k] of the outputs of some segments."""
 
     def scores(self, sums: Floats) -> Floats:
         return self._formula(sums)
@@ -63,23 +71,103 @@ class LexicalJudge(Judge):
         return np.array([score(row).score for row in statistics.tolist()])
 
 
+class BleuJudge(LexicalJudge):
+    """BLEU. An n-gram counts as often as in the reference that has it most often, and the closest length counts."""
+
+    def _count(self, segments: Segments) -> Floats:
+        words = word_ids([self._metric._preprocess_segment(text).split() for text in segments.texts])
+        lengths = np.array([len(sequence) for sequence in words])
+        matches = clipped_matches(words, segments.groups, segments.slots, ORDER, merged=True)[:, 0]  # [outputs, ORDER]
+        own = lengths[segments.slots < 0]
+        expected = lengths[segments.references]  # [outputs, references]
+        # Of two that are equally close the shorter one.
+        closest = np.lexsort((expected, np.abs(expected - own[:, None])), axis=1)[:, :1]
+        totals = np.maximum(own[:, None] - np.arange(ORDER), 0)
+        return np.column_stack([own, np.take_along_axis(expected, closest, axis=1), matches, totals])
+
+
+class ChrfJudge(LexicalJudge):
+    """chrF and chrF++. The reference with the best score counts, of equal ones the first."""
+
+    def _count(self, segments: Segments) -> Floats:
+        kinds = [(character_ids(segments.texts), self._metric.char_order)]
+        if self._metric.word_order:
+            kinds.append((word_ids([split_words(text) for text in segments.texts]), self._metric.word_order))
+        orders = []  # [outputs, references, 3] of each
+        for sequences, highest in kinds:
+            lengths = np.array([len(sequence) for sequence in sequences])
+            matches = clipped_matches(sequences, segments.groups, segments.slots, highest)
+            for order in range(highest):
+                counts = np.maximum(lengths - order, 0)
+                expected = counts[segments.references]
+                # Without n-grams in the reference, those of the output do not count either.
+                present = np.where(expected > 0, counts[segments.slots < 0][:, None], 0)
+                orders.append(np.stack([present, expected, matches[:, :, order]], axis=2))
+        of_references = np.concatenate(orders, axis=2)  # [outputs, references, 3 * orders]
+        if of_references.shape[1] == 1:
+            return np.asarray(of_references[:, 0])
+        score = self._metric._compute_f_score
+        best = [int(np.argmax([score(values) for values in each])) for each in of_references.tolist()]
+        return np.asarray(of_references[np.arange(len(best)), best])
+
+
 class TerJudge(LexicalJudge):
     """TER with the edit counts of our own utility: the same numbers as sacrebleu's, a hundred times as fast."""
 
-    def judge(self, rows: Sequence[Row]) -> Judged:
-        prepare = self._metric._preprocess_segment
-        statistics = np.empty((len(rows), self.columns))
-        begin = 0
-        for references, group in groupby(rows, key=lambda row: row[1:]):
-            outputs = [row[0] for row in group]
-            words = word_ids([prepare(text).split() for text in (*outputs, *references)])
-            edits = edit_counts(words[: len(outputs)], words[len(outputs) :])  # [outputs, references]
-            lengths = np.array([len(sequence) for sequence in words[len(outputs) :]])
-            end = begin + len(outputs)
-            statistics[begin:end, 0] = edits.min(axis=1)  # of the nearest reference
-            statistics[begin:end, 1] = lengths.mean()  # of all references
-            begin = end
-        return Judged(statistics, np.zeros(len(rows), np.bool_))
+    def _count(self, segments: Segments) -> Floats:
+        texts = [self._metric._preprocess_segment(text).split() for text in segments.texts]
+        parts = []
+        for group in range(segments.groups[-1] + 1):
+            members = np.flatnonzero(segments.groups == group)
+            words = word_ids([texts[member] for member in members])
+            outputs = int((segments.slots[members] < 0).sum())
+            edits = edit_counts(words[:outputs], words[outputs:])  # [outputs, references]
+            length = np.mean([len(sequence) for sequence in words[outputs:]])
+            # Edits of the nearest reference, length of all.
+            parts.append(np.column_stack([edits.min(axis=1), np.full(outputs, length)]))
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The texts of some segments, of each its outputs and then its references.
+
+    Of each text, `groups` has the segment and `slots` which reference it is, -1 for outputs; of each output,
+    `references` [outputs, references] has the places of its references among the texts.
+    """
+
+    texts: list[str]
+    groups: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    references: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, segments: Sequence[Sequence[Row]]) -> Segments:
+        """Of rows (output, reference, ...), those of each segment together."""
+        texts: list[str] = []
+        groups, slots, places = [], [], []
+        for group, rows in enumerate(segments):
+            count = len(rows[0]) - 1
+            first = len(texts) + len(rows)
+            texts += [row[0] for row in rows] + list(rows[0][1:])
+            groups += [group] * (len(rows) + count)
+            slots += [-1] * len(rows) + list(range(count))
+            places += [list(range(first, first + count))] * len(rows)
+        return cls(texts, *(np.array(values, np.int64) for values in (groups, slots, places)))
+
+
+def _blocks(segments: Sequence[list[Row]]) -> Iterator[list[list[Row]]]:
+    """Segments of about this number of characters together, so that memory is bounded."""
+    block: list[list[Row]] = []
+    used = 0
+    for rows in segments:
+        block.append(rows)
+        used += sum(len(row[0]) for row in rows) + sum(map(len, rows[0][1:]))
+        if used >= BLOCK_CHARACTERS:
+            yield block
+            block, used = [], 0
+    if block:
+        yield block
 
 
 def open_lexical(name: str, *, references: int, tokenize: str = "13a") -> LexicalJudge:
@@ -88,11 +176,11 @@ def open_lexical(name: str, *, references: int, tokenize: str = "13a") -> Lexica
 
     if name == "bleu":
         metric, sentence_metric = (_bleu(tokenize, effective_order=effective) for effective in (False, True))
-        return LexicalJudge(metric, sentence_metric, bleu_scores, 2 + 2 * ORDER, references)
+        return BleuJudge(metric, sentence_metric, bleu_scores, 2 + 2 * ORDER, references)
     if name == "ter":
         return TerJudge(TER(), TER(), ter_scores, 2, references)
     words = {"chrf": 0, "chrf++": 2}[name]
-    return LexicalJudge(CHRF(word_order=words), CHRF(word_order=words), chrf_scores, 3 * (6 + words), references)
+    return ChrfJudge(CHRF(word_order=words), CHRF(word_order=words), chrf_scores, 3 * (6 + words), references)
 
 
 def bleu_scores(sums: Floats) -> Floats:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from candidates.common.errors import ModelError
+from candidates.common.store import key_of
 from candidates.common.version import __version__
 from mbr.cache.judgements import Cache
-from mbr.cache.store import key_of
 from mbr.evaluate.base import Floats, Judge, Judged, Row
+from mbr.metrics import metric_behind
 from mbr.metrics.base import Metric
+
+if TYPE_CHECKING:
+    from mbr.metrics.xcomet import Span, XComet
 
 
 class NeuralJudge(Judge):
@@ -24,10 +29,14 @@ class NeuralJudge(Judge):
     by_length = True
     columns = 2
 
-    def __init__(self, name: str, *, texts: int, options: Mapping[str, Any], cache: Cache | None = None) -> None:
+    def __init__(
+        self, name: str, *, texts: int, options: Mapping[str, Any], cache: Cache | None = None, spans: bool = False
+    ) -> None:
+        """With `spans`, the errors that the metric finds are kept for `spans`."""
         from mbr.metrics import metric_class
 
         self._name, self._texts, self._options = name, texts, options
+        self._spans: dict[Row, list[Span]] | None = {} if spans else None
         self._loaded: Metric | None = None
         stamp = None if cache is None else metric_class(self._metric_name).stamp(options)
         if cache is None or stamp is None:
@@ -41,7 +50,7 @@ class NeuralJudge(Judge):
 
     @property
     def _metric_name(self) -> str:
-        return self._name.removesuffix("-qe")
+        return metric_behind(self._name)
 
     @property
     def _metric(self) -> Metric:
@@ -67,10 +76,30 @@ class NeuralJudge(Judge):
         return list(zip(read, outputs, *first, strict=True))
 
     def judge(self, rows: Sequence[Row]) -> Judged:
-        scores = self._metric.score(rows).astype(np.float64)
+        scores = self._scored(rows).astype(np.float64)
         if not np.isfinite(scores).all():
             raise ModelError(f"{self._name} returned a score that is not a number; try --dtype float32")
         return Judged(np.stack([scores, np.ones(len(rows))], axis=1), self._metric.truncated(rows))
+
+    def _scored(self, rows: Sequence[Row]) -> NDArray[np.float32]:
+        if self._spans is None:
+            return self._metric.score(rows)
+        scores, spans = cast("XComet", self._metric).score_with_spans(rows)
+        self._spans.update(zip(rows, spans, strict=True))
+        return scores
+
+    @property
+    def finds_spans(self) -> bool:
+        """Whether it was opened to keep the errors it finds."""
+        return self._spans is not None
+
+    def spans(self, rows: Sequence[Row]) -> list[list[Span]]:
+        """The errors in each row's output. Rows whose scores came from the cache are computed now."""
+        kept = {} if self._spans is None else self._spans
+        missing = list(dict.fromkeys(row for row in rows if row not in kept))
+        if missing:
+            kept |= dict(zip(missing, cast("XComet", self._metric).spans(missing), strict=True))
+        return [kept[row] for row in rows]
 
     def scores(self, sums: Floats) -> Floats:
         return np.asarray(sums[:, 0] / sums[:, 1])

@@ -7,18 +7,23 @@
 
 | module | turns | into |
 | --- | --- | --- |
+| `download` | the name of a test set | its official files |
 | `folders`, `tables` | mt-metrics-eval's files, TSV, JSON lines | a `ScoreSet`: human and metric scores |
 | `scoring` | a judge or utility by name, and outputs | scores of its own |
+| `documents`, `clipping` | a score set | that of domains, of whole documents, without extreme scores |
 | `statistics`, `spa` | human scores and a metric's | SPA, acc_eq*, PDP, Pearson variants, Kendall, accuracy |
 | `permutations`, `significance` | all metrics | p-values of all pairs, and rank clusters |
 | `agreement` | score sets | one `Table`, with the rows of `sanity` |
-| `parity`, `raters` | several human columns, or raters | people among the metrics, on disjoint raters |
+| `choice`, `reranking` | metrics, or utilities over systems' outputs | what people think of their choices |
+| `parity`, `raters`, `ratings` | several human columns, or raters | people among the metrics, on disjoint raters |
 | `noise`, `oracle`, `correlation`, `anchors`, `postedits` | scores, errors, edits | the papers' other studies |
+| `resume_sweep` | a metric and RESUME | the weight of RESUME, chosen on one part and measured on the rest |
 """
 
 from __future__ import annotations
 
 from mbr.metaeval.agreement import Row, Table, meta_evaluate
+from mbr.metaeval.choice import choice_study
 from mbr.metaeval.folders import find_test_set, read_folder
 from mbr.metaeval.parity import human_parity
 from mbr.metaeval.significance import Comparison, compare_metrics
@@ -35,6 +40,7 @@ __all__ = [
     "Scores",
     "Table",
     "Texts",
+    "choice_study",
     "compare_metrics",
     "find_test_set",
     "human_parity",

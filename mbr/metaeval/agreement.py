@@ -2,7 +2,8 @@
 
 Several language pairs are averaged as WMT does: the mean of each statistic over language pairs, for metrics that all of
 them have; pairwise accuracy counts the pairs of systems of all of them together. Where both SPA and acc_eq* are
-requested, `average` is their mean ("Avg Corr"), by which metrics are ranked.
+requested, `average` is their mean ("Avg Corr"), by which metrics are ranked; over the language pairs of WMT24's or
+WMT25's main result it is the official average.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from mbr.metaeval.sanity import sanity_rows
 from mbr.metaeval.signature import signature
 from mbr.metaeval.significance import Comparison, combine, compare_metrics
 from mbr.metaeval.spa import is_constant
-from mbr.metaeval.statistics import STATISTICS, Gold, measure
+from mbr.metaeval.statistics import STATISTICS, Gold, better, measure
 from mbr.metaeval.values import Floats, Kind, Scores, ScoreSet, check_metric
+from pear.data.test_sets import main_result
 
 AVERAGE = "average"
 Values = dict[str, float | None]
@@ -70,6 +72,16 @@ class Table:
     parts: tuple[Table, ...] = ()  # one for each language pair, if there are several
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    official: bool = False  # systems, references and gold are those of WMT's official results
+    assumed: tuple[str, ...] = ()  # what was taken because no official results are known
+    settings: Mapping[str, str] = field(default_factory=dict)  # what was made of the scores: domain, level, clip
+
+    @property
+    def is_main_result(self) -> bool:
+        """Whether `average` is WMT's official main result: its language pairs, and SPA and acc_eq* of each."""
+        pairs = main_result(self.test_set)
+        complete = bool(pairs) and set(pairs) == set(self.lps) and AVERAGE in self.rows[0].values
+        return self.official and complete and not self.symmetric
 
     def row(self, metric: str) -> Row:
         for row in self.rows:
@@ -88,6 +100,7 @@ class Table:
             ref="+".join(dict.fromkeys(row.reference for row in self.rows if row.reference is not None)),
             systems="+".join(str(len(systems)) for systems in self.systems),
             segments="+".join(map(str, self.segments)),
+            **self.settings,
             spa=("symmetric" if self.symmetric else "official,sorted") if "spa" in self.statistics else None,
             draws=draws,
             seed=self.seed if random else None,
@@ -105,6 +118,10 @@ class Table:
             "statistics": list(self.statistics),
             "spa_variant": "symmetric" if self.symmetric else "official, systems sorted by name",
             "ranked_by": self.ranked_by,
+            "official": self.official,
+            **({"main_result": True} if self.is_main_result else {}),
+            **self.settings,
+            **({"assumed": list(self.assumed)} if self.assumed else {}),
             "signature": signature,
             "rows": [row.record() for row in self.rows],
         }
@@ -235,6 +252,9 @@ def _table(
         comparisons=comparisons,
         notes=tuple(notes),
         warnings=tuple(warnings),
+        official=scores.official,
+        assumed=scores.assumed,
+        settings=scores.settings,
     )
 
 
@@ -260,11 +280,11 @@ def _with_average(comparisons: dict[str, Comparison]) -> dict[str, Comparison]:
 def _ranked(rows: Sequence[Row], leading: str, comparisons: Mapping[str, Comparison]) -> list[Row]:
     """Best first, those without a value last; with clusters of significance if there are comparisons."""
     clusters = {name: comparison.ranks() for name, comparison in comparisons.items()}
-    numbers = [value for row in rows if (value := row.values.get(leading)) is not None]
+    numbers = [better(leading, row.values[leading]) for row in rows if row.values.get(leading) is not None]
     ranked = []
     for row in rows:
         value = row.values.get(leading)
-        rank = None if value is None else 1 + sum(other > value for other in numbers)
+        rank = None if value is None else 1 + sum(other > better(leading, value) for other in numbers)
         if leading in clusters:
             rank = clusters[leading].get(row.metric)
         ranks = {name: places[row.metric] for name, places in clusters.items() if row.metric in places}
@@ -272,7 +292,7 @@ def _ranked(rows: Sequence[Row], leading: str, comparisons: Mapping[str, Compari
 
     def order(row: Row) -> tuple[bool, float, str]:
         value = row.values.get(leading)
-        return (value is None, 0.0 if value is None else -value, row.metric)
+        return (value is None, 0.0 if value is None else -better(leading, value), row.metric)
 
     return sorted(ranked, key=order)
 
@@ -299,7 +319,7 @@ def _mean_table(tables: Sequence[Table]) -> Table:
     return Table(
         test_set=first.test_set,
         lps=tuple(table.lps[0] for table in tables),
-        human=first.human,
+        human="+".join(dict.fromkeys(table.human for table in tables)),
         systems=tuple(table.systems[0] for table in tables),
         segments=tuple(table.segments[0] for table in tables),
         statistics=first.statistics,
@@ -311,6 +331,9 @@ def _mean_table(tables: Sequence[Table]) -> Table:
         parts=tuple(tables),
         notes=(*_incomplete(tables, rows), *(f"{table.lps[0]}: {note}" for table in tables for note in table.notes)),
         warnings=tuple(f"{table.lps[0]}: {warning}" for table in tables for warning in table.warnings),
+        official=all(table.official for table in tables),
+        assumed=tuple(dict.fromkeys(sentence for table in tables for sentence in table.assumed)),
+        settings=first.settings,
     )
 
 

@@ -2,7 +2,8 @@
 
 With a fixed other side, the anchor, a pairwise metric gives every translation one score. For each anchor, the human
 reference if it was scored and then each system's output, that system is taken out, everything is computed again, and
-the anchored metric is ranked among all metrics. Compare ranks: values over different systems are not comparable.
+the anchored metric is ranked among all metrics, over one language pair or the mean of several. Compare ranks: values
+over different systems are not comparable.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from candidates.common.errors import UsageError
+from mbr.drawing import rank_lines
 from mbr.metaeval.agreement import AVERAGE, meta_evaluate
 from mbr.metaeval.values import Scores, ScoreSet
 
@@ -22,7 +24,10 @@ REFERENCE = "reference"
 
 @dataclass(frozen=True)
 class Anchored:
-    """A pairwise metric with one anchor, against all other metrics over the systems that remain."""
+    """A pairwise metric with one anchor, against all other metrics over the systems that remain.
+
+    Of several language pairs `systems` is the sum, values are means.
+    """
 
     metric: str
     anchor: str
@@ -38,24 +43,46 @@ class Anchored:
         return asdict(self)
 
 
-def anchor_stability(scores: ScoreSet, anchors: Sequence[str] | None = None) -> list[Anchored]:
-    """For every pairwise metric of the set and every anchor (all systems, and the reference where it was scored)."""
-    pairwise = [metric for metric in scores.metrics if metric.differences is not None]
+def anchor_stability(sets: Sequence[ScoreSet], anchors: Sequence[str] | None = None) -> list[Anchored]:
+    """For every pairwise metric that all sets have, and every anchor.
+
+    By default the anchors are the reference, where it was scored, and the systems of all language pairs.
+    """
+    shared = [[metric.name for metric in scores.metrics if metric.differences is not None] for scores in sets]
+    pairwise = [name for name in shared[0] if all(name in names for names in shared)]
     if not pairwise:
         raise UsageError("no pairwise metric; give one with --own NAME=FILE (with a column `other`) or --score pear")
-    if len(scores.systems) < 3:
-        raise UsageError(f"{len(scores.systems)} systems; with one of them as the anchor, at least two must remain")
+    for scores in sets:
+        if len(scores.systems) < 3:
+            raise UsageError(f"{len(scores.systems)} systems; with one of them as the anchor, at least two must remain")
+    systems = [name for name in sets[0].systems if all(name in scores.systems for scores in sets)]
     for name in anchors or ():
-        if name not in (REFERENCE, *scores.systems):
-            raise UsageError(f"no anchor {name!r}; there are {REFERENCE}, {', '.join(scores.systems)}")
+        if name not in (REFERENCE, *systems):
+            raise UsageError(f"no anchor {name!r}; there are {', '.join((REFERENCE, *systems))}")
     results = []
-    for metric in pairwise:
-        chosen = anchors or [*([REFERENCE] if metric.to_reference is not None else []), *scores.systems]
-        results += [_anchored(scores, metric, anchor) for anchor in chosen]
+    for name in pairwise:
+        metrics = [scores.metric(name) for scores in sets]
+        referenced = all(metric.to_reference is not None for metric in metrics)
+        for anchor in anchors or [*([REFERENCE] if referenced else []), *systems]:
+            remaining = [_remaining(*pair, anchor) for pair in zip(sets, metrics, strict=True)]
+            results.append(_ranked(remaining, name, anchor))
     return results
 
 
-def _anchored(scores: ScoreSet, metric: Scores, anchor: str) -> Anchored:
+def anchor_plot(results: Sequence[Anchored], title: str) -> str:
+    """An SVG of the ranks of every metric at every anchor (figure 2 of the PEAR paper)."""
+    anchors = list(dict.fromkeys(result.anchor for result in results))
+    lines = {
+        name: [result.rank for result in results if result.metric == name]
+        for name in dict.fromkeys(result.metric for result in results)
+    }
+    most = max(result.metrics for result in results)
+    note = f"rank among {most} metrics by the average of SPA and acc_eq*; the anchor's system is taken out"
+    return rank_lines(title, ["human reference" if name == REFERENCE else name for name in anchors], lines, note)
+
+
+def _remaining(scores: ScoreSet, metric: Scores, anchor: str) -> ScoreSet:
+    """The scores without the anchor's system, and with the metric as its scores against the anchor."""
     assert metric.differences is not None
     if anchor == REFERENCE:
         if metric.to_reference is None:
@@ -71,11 +98,14 @@ def _anchored(scores: ScoreSet, metric: Scores, anchor: str) -> Anchored:
         human=replace(scores.human, segments=gold, systems=None),
         metrics=(*others, Scores(metric.name, values, kind="own")),
     )
-    if anchor != REFERENCE:
-        remaining = remaining.choose(without=[anchor])
-    table = meta_evaluate([remaining], ("spa", "acc_eq"), sanity=False)
-    row = table.row(metric.name)
+    return remaining if anchor == REFERENCE else remaining.choose(without=[anchor])
+
+
+def _ranked(remaining: Sequence[ScoreSet], metric: str, anchor: str) -> Anchored:
+    table = meta_evaluate(remaining, ("spa", "acc_eq"), sanity=False)
+    row = table.row(metric)
     spa, accuracy, average = (row.values[name] for name in ("spa", "acc_eq", AVERAGE))
     if spa is None or accuracy is None or average is None or row.rank is None:
         raise UsageError(f"anchor {anchor}: no translations are left to compare; leave it out of --anchors")
-    return Anchored(metric.name, anchor, len(remaining.systems), row.rank, len(table.rows), spa, accuracy, average)
+    systems = sum(len(scores.systems) for scores in remaining)
+    return Anchored(metric, anchor, systems, row.rank, len(table.rows), spa, accuracy, average)

@@ -2,15 +2,14 @@
 
 Beside the texts and human scores that `pear.data.folders` reads, such a folder has
 `metric-scores/<lp>/<metric>-<reference or src>.seg.score` and `.sys.score`. Which systems and metrics count follows the
-official results: all systems but the references (human translations are systems only on request) and listed
-outliers, if people scored them; metrics that compare with the standard reference or with none, if they scored all of
-these systems.
+official results (`pear.data.test_sets`): all systems but the references (unless the results score them, or on request)
+and listed outliers, if people scored them; metrics that compare with the standard reference or with none, if they
+scored all of these systems. Where a test set is not listed, what was assumed is part of the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from os.path import lexists
 from pathlib import Path
 
@@ -20,32 +19,11 @@ from candidates.common.errors import InputError, UsageError
 from candidates.common.text import lines
 from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts, check_metric, score_of
 from pear.data.folders import EvalFolder, is_test_set
+from pear.data.test_sets import Official, is_known, official
 
-# Test sets whose references and outliers are listed here and in `pear.data.folders`.
-KNOWN_SETS = ("wmt19", "wmt20", "wmt21.news", "wmt21.tedtalks", "wmt21.flores", "wmt22", "wmt23")
-SEGMENTS, SYSTEMS = ".seg.score", ".sys.score"
+SEGMENTS, SYSTEMS, DOCUMENTS = ".seg.score", ".sys.score", ".doc.score"
 SOURCE_ONLY = "src"
-
-# Systems that the official results leave out.
-OUTLIERS = {
-    ("wmt20", "cs-en"): ("zlabs-nlp.1149", "CUNI-DocTransformer.1457"),
-    ("wmt20", "de-en"): ("yolo.1052", "zlabs-nlp.1153", "WMTBiomedBaseline.387"),
-    ("wmt20", "en-cs"): ("zlabs-nlp.1151", "Online-G.1555"),
-    ("wmt20", "en-de"): ("zlabs-nlp.179", "WMTBiomedBaseline.388", "Online-G.1556"),
-    ("wmt20", "en-iu"): ("UEDIN.1281", "OPPO.722", "UQAM_TanLe.521"),
-    ("wmt20", "en-ja"): ("Online-G.1557", "SJTU-NICT.370"),
-    ("wmt20", "en-pl"): ("Online-Z.1634", "zlabs-nlp.180", "Online-A.1576"),
-    ("wmt20", "en-ta"): ("TALP_UPC.1049", "SJTU-NICT.386", "Online-G.1561"),
-    ("wmt20", "iu-en"): ("NiuTrans.1206", "Facebook_AI.729"),
-    ("wmt20", "ja-en"): ("Online-G.1564", "zlabs-nlp.66", "Online-Z.1640"),
-    ("wmt20", "pl-en"): ("zlabs-nlp.1162",),
-    ("wmt20", "ru-en"): ("zlabs-nlp.1164",),
-    ("wmt20", "ta-en"): ("Online-G.1568", "TALP_UPC.192"),
-    ("wmt20", "zh-en"): ("WMTBiomedBaseline.183",),
-    ("wmt22", "en-de"): ("M2M100_1.2B-B4",),
-    ("wmt23", "en-de"): ("synthetic_ref",),
-    ("wmt23", "zh-en"): ("synthetic_ref",),
-}
+DEFAULT_GOLD = "mqm"
 
 
 def find_test_set(data: str | Path, test_set: str | None) -> Path:
@@ -69,55 +47,97 @@ def find_test_set(data: str | Path, test_set: str | None) -> Path:
 def read_folder(
     folder: str | Path,
     lp: str = "",
-    human: str = "mqm",
+    human: str | None = None,
     *,
     reference: str | None = None,
-    human_systems: bool = False,
+    human_systems: bool | None = None,
     outliers: bool = False,
     metrics: Sequence[str] | None = None,
     evaluators: Sequence[str] = (),
 ) -> ScoreSet:
     """One language pair of a test set. Systems are sorted by name.
 
-    `metrics` chooses some, by name with or without what they compare with; `evaluators` are other human scores, which
-    become metrics of the kind "human". A metric that lacks a score is left out with a note.
+    Args:
+        folder: of the test set.
+        lp: may be left out where there is one.
+        human: the gold; by default the official one, or mqm.
+        reference: what metrics compare with; by default the official one, else the one that most metrics compare with.
+        human_systems: whether the other references count as systems; by default as in the official results.
+        outliers: whether systems that the official results leave out count.
+        metrics: only these, by name with or without what they compare with.
+        evaluators: other human scores, which become metrics of the kind "human".
 
     Raises:
-        InputError: a metric that was named lacks a score, or people scored no system.
+        InputError: a metric that was named lacks a score, or people scored no system. Other metrics that lack a score
+            are left out with a note.
     """
     files = EvalFolder.open(folder, lp)
+    listed = official(files.name, files.lp)
+    chosen = [name for name, value in (("reference", reference), ("gold", human)) if value]
+    human = human or (listed.gold if listed is not None else None) or DEFAULT_GOLD
     standard = files.reference(reference) if reference else _most_used(files)
+    keeps_humans = human_systems if human_systems is not None else listed is not None and listed.human_systems
     gold = _segment_scores(files, files.human_file(human))
-    left_out = set(files.references) - ({standard} if standard else set())
-    dropped = {standard} if human_systems else {*left_out, standard}
-    if not outliers:
-        dropped |= set(OUTLIERS.get((files.name, files.lp), ()))
+    dropped = {standard} if keeps_humans else {*files.references, standard}
+    if not outliers and listed is not None:
+        dropped |= set(listed.outliers)
     systems = tuple(sorted(name for name in gold if name not in dropped and not np.isnan(gold[name]).all()))
     if not systems:
         raise InputError(f"{files.human_file(human)}: people scored no system but references")
-    notes = _excluded(gold, systems)
-    if files.name not in KNOWN_SETS:
-        notes.append(
-            f"the official reference and outliers of {files.name} are not known here: metrics that compare with "
-            f"{standard or 'no reference'} are taken (--reference), and no system is an outlier (--exclude-systems)"
-        )
-    people = Scores(human, np.array([gold[name] for name in systems]), kind="human")
-    official = files.path / "human-scores" / f"{files.lp}.{human}{SYSTEMS}"
-    people = replace(people, systems=_whole(official, systems) if lexists(official) else None)
+    whole = _whole(files.path / "human-scores" / f"{files.lp}.{human}{SYSTEMS}", systems)
+    people = Scores(human, np.array([gold[name] for name in systems]), whole, kind="human")
     scored, left_out_notes = _metrics(files, systems, standard, metrics, people)
-    others = [_evaluator(files, name, systems) for name in evaluators]
     return ScoreSet(
         name=files.name,
         lp=files.lp,
         human=people,
         systems=systems,
         segments=tuple(str(number) for number in range(1, len(files.sources) + 1)),
-        metrics=(*others, *scored),
+        metrics=(*(_evaluator(files, name, systems) for name in evaluators), *scored),
         texts=_texts(files, systems, standard),
         reference=standard,
         dropped=tuple(sorted({*gold, *files.references} - set(systems))),
-        notes=(*notes, *left_out_notes),
+        notes=(*_excluded(gold, systems, listed is not None), *left_out_notes),
+        domains=_known(domain for domain, _ in files.document_lines()),
+        documents=_known(document for document in files.documents()),
+        listed=tuple(gold),
+        official=_is_official(listed, (standard, human, keeps_humans), outliers),
+        assumed=_assumed(files, listed, standard, human, chosen),
     )
+
+
+def _is_official(listed: Official | None, setup: tuple[str | None, str, bool], outliers: bool) -> bool:
+    """Whether reference, gold and human systems are the official ones, and no outlier counts."""
+    if listed is None or (outliers and listed.outliers):
+        return False
+    return setup == (listed.reference, listed.gold, listed.human_systems)
+
+
+def _assumed(
+    files: EvalFolder, listed: Official | None, standard: str | None, human: str, chosen: Sequence[str]
+) -> tuple[str, ...]:
+    """What was taken without an official source for it, in sentences; `chosen` is what the user named."""
+    where = files.name if listed is None and not is_known(files.name) else f"{files.name} {files.lp}"
+    if listed is None:
+        reference = f"reference {standard}" if standard else "no reference"
+        return (
+            f"{where} is not a known test set, so nothing here is official; assumed: {reference} (--reference), gold "
+            f"{human} (--human), no outliers (--exclude-systems)",
+        )
+    sentences = []
+    if standard != listed.reference and "reference" not in chosen:
+        sentences.append(
+            f"the official reference {listed.reference} of {where} is not there; taken: {standard or 'none'}"
+        )
+    if listed.gold is None and "gold" not in chosen:
+        sentences.append(f"the official gold of {where} is not listed here; taken: {human} (--human)")
+    return tuple(sentences)
+
+
+def _known(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, or nothing where all are empty."""
+    values = tuple(names)
+    return values if any(values) else ()
 
 
 def _most_used(files: EvalFolder) -> str | None:
@@ -127,7 +147,8 @@ def _most_used(files: EvalFolder) -> str | None:
     for file in (files.path / "metric-scores" / files.lp).glob(f"*{SEGMENTS}"):
         _, compared = _split(file.name.removesuffix(SEGMENTS))
         used[compared] = used.get(compared, 0) + 1
-    if standard is None or used.get(standard, 0) > 0:
+    listed = official(files.name, files.lp)
+    if standard is None or used.get(standard, 0) > 0 or (listed is not None and listed.reference == standard):
         return standard
     return max((name for name in used if name in files.references), key=lambda name: used[name], default=standard)
 
@@ -169,7 +190,7 @@ def _metric(files: EvalFolder, stem: Path, systems: tuple[str, ...], name: str, 
     metric = Scores(
         name,
         segments,
-        _whole(by_system, systems) if lexists(by_system) else None,
+        _whole(by_system, systems),
         reference=None if compared == SOURCE_ONLY else compared,
     )
     assert human.segments is not None
@@ -191,8 +212,10 @@ def _segment_scores(files: EvalFolder, path: Path) -> dict[str, list[float]]:
     return scores
 
 
-def _whole(path: Path, systems: tuple[str, ...]) -> Floats:
-    """Scores [systems] from a file of `system<TAB>score` lines, one for each system."""
+def _whole(path: Path, systems: tuple[str, ...]) -> Floats | None:
+    """Scores [systems] from a file of `system<TAB>score` lines, one for each system; None where there is no file."""
+    if not lexists(path):
+        return None
     scores: dict[str, float] = {}
     for number, line in lines(path):
         where = f"{path}, line {number}"
@@ -218,9 +241,10 @@ def _split(name: str) -> tuple[str, str]:
     return base, compared
 
 
-def _excluded(gold: dict[str, list[float]], systems: tuple[str, ...]) -> list[str]:
+def _excluded(gold: dict[str, list[float]], systems: tuple[str, ...], listed: bool) -> list[str]:
     scored = [name for name, values in gold.items() if name not in systems and not np.isnan(values).all()]
-    return [f"not among the systems, as in the official results: {', '.join(sorted(scored))}"] if scored else []
+    why = ", as in the official results" if listed else " (references)"
+    return [f"not among the systems{why}: {', '.join(sorted(scored))}"] if scored else []
 
 
 def _texts(files: EvalFolder, systems: tuple[str, ...], standard: str | None) -> Texts | None:
@@ -230,3 +254,31 @@ def _texts(files: EvalFolder, systems: tuple[str, ...], standard: str | None) ->
     reference = None if standard is None else files.reference_texts(standard)
     # WMT's published scores count a byte order mark (AIRC of WMT23), and so does mbr-evaluate.
     return Texts(files.sources, [files.outputs(system, keep_bom=True) for system in systems], reference)
+
+
+def document_scores(folder: str | Path, scores: ScoreSet) -> tuple[Floats | None, dict[str, Floats]]:
+    """Scores of whole documents from `.doc.score` files: of people, and of metrics by name; those that there are.
+
+    All are [systems, documents], for the documents of `scores` in order of their first segment.
+    """
+    files = EvalFolder.open(folder, scores.lp)
+    every = list(dict.fromkeys(files.documents()))
+    kept = [every.index(name) for name in dict.fromkeys(scores.documents)]
+
+    def read(path: Path) -> Floats | None:
+        if not lexists(path):
+            return None
+        rows: dict[str, list[float]] = {}
+        for number, system, _, score in files.entries(path, len(every), "document"):
+            rows.setdefault(system, []).append(score_of(score, f"{path}, line {number}", "score"))
+        return np.array([rows[system] for system in _all_of(scores.systems, rows, path)])[:, kept]
+
+    human = read(files.path / "human-scores" / f"{files.lp}.{scores.human.name}{DOCUMENTS}")
+    metrics = {}
+    for metric in scores.metrics:
+        compared = metric.reference or SOURCE_ONLY
+        stem = metric.name if metric.name.endswith(f"-{compared}") else f"{metric.name}-{compared}"
+        values = read(files.path / "metric-scores" / files.lp / f"{stem}{DOCUMENTS}")
+        if values is not None and metric.kind == "metric":
+            metrics[metric.name] = values
+    return human, metrics

@@ -20,6 +20,7 @@ import numpy as np
 
 from candidates.common.errors import InputError, UsageError
 from mbr.drawing import Panel, line_panels
+from mbr.metaeval.clipping import Clip
 from mbr.metaeval.statistics import LABELS, Gold, measure
 from mbr.metaeval.values import Floats, Scores
 
@@ -82,11 +83,17 @@ def noise_study(
     levels: Mapping[str, Sequence[float]] | None = None,
     repeats: int = 10,
     seed: int = 1,
+    clip: Clip | None = None,
 ) -> NoiseStudy:
-    """The SDP of statistics on human scores [systems, segments], NaN where there are none."""
+    """The SDP of statistics on human scores [systems, segments], NaN where there are none.
+
+    With `clip` scores are clipped after the noise, as one would clip a metric's before a correlation.
+    """
     if repeats < 1:
         raise UsageError(f"{repeats} repeats; expected at least 1")
     gold = gold[:, (~np.isnan(gold)).any(axis=0)]
+    cut = (lambda scores: scores) if clip is None else clip.human
+    gold = cut(gold)
     human = Gold(gold)
     values = gold[human.valid]
     deviation = float(values.std()) if values.size else 0.0
@@ -111,7 +118,9 @@ def noise_study(
         for place, level in enumerate(at):
             disturbed = [
                 _measured(
-                    human, _disturbed(gold, kind, level * deviation, _random(seed, kind, place, repeat)), statistics
+                    human,
+                    cut(_disturbed(gold, kind, level * deviation, _random(seed, kind, place, repeat))),
+                    statistics,
                 )
                 for repeat in range(repeats)
             ]

@@ -1,7 +1,8 @@
 """Do metrics agree with people as well as people do? (Proietti et al. 2025)
 
 One set of human scores is the gold; others are evaluators like the metrics, on the segments that all of them annotated.
-For a fair comparison the people behind two columns must not be the same: `raters.py` makes such columns.
+For a fair comparison the people behind two columns must not be the same: `raters.py` makes such columns. Each of the
+people may be the gold in turn, on the same segments (appendix F).
 """
 
 from __future__ import annotations
@@ -54,7 +55,11 @@ def common_segments(scores: ScoreSet, humans: Sequence[str]) -> ScoreSet:
     return replace(chosen, metrics=tuple(metrics), notes=tuple(notes))
 
 
-def human_parity(scores: ScoreSet, humans: Sequence[str] = (), **options: Any) -> Table:
-    """The table of metrics and people: SPA and acc_eq* with significance; `options` are those of `meta_evaluate`."""
+def human_parity(scores: ScoreSet, humans: Sequence[str] = (), *, gold: str | None = None, **options: Any) -> Table:
+    """The table of metrics and people: SPA and acc_eq* with significance; `options` are those of `meta_evaluate`.
+
+    `gold` is one of the people, in place of the gold of `scores`, which then is one of the evaluators.
+    """
     settings = {"statistics": STATISTICS, "significance": True, **options}
-    return meta_evaluate([common_segments(scores, humans)], **settings)
+    common = common_segments(scores, humans)
+    return meta_evaluate([common if gold is None else common.with_gold(gold)], **settings)

@@ -16,6 +16,7 @@ import numpy as np
 from candidates.common.errors import InputError
 from candidates.common.text import lines
 from candidates.common.words import counted
+from mbr.metaeval.values import Floats
 from pear.data.tables import is_archive, member, table_lines
 
 # (sources, references, candidates) -> scores
@@ -71,14 +72,18 @@ def read_post_edits(path: str | Path | None = None, files: Sequence[str | Path] 
 
 def post_edit_rate(name: str, metric: Metric, edits: PostEdits) -> PostEditRate:
     """`metric` scores (sources, references, candidates); one that needs no reference may ignore it."""
+    after, before = scored_edits(name, metric, edits)
+    unchanged = len(edits.sources) - len(after)
+    return PostEditRate(name, float((after > before).mean()), float((after == before).mean()), len(after), unchanged)
+
+
+def scored_edits(name: str, metric: Metric, edits: PostEdits) -> tuple[Floats, Floats]:
+    """Scores of post-edits and of the translations they correct, of items that were changed."""
     changed = edits.changed()
-    items = len(changed.sources)
-    if not items:
+    if not changed.sources:
         raise InputError("no item was changed by its post-edit; expected at least one that differs")
     both = metric([*changed.sources] * 2, [*changed.before] * 2, [*changed.after, *changed.before])
     after, before = np.split(np.asarray(both, np.float64), 2)
     if not (np.isfinite(after).all() and np.isfinite(before).all()):
         raise InputError(f"{name} returned a score that is not a number; try --dtype float32")
-    return PostEditRate(
-        name, float((after > before).mean()), float((after == before).mean()), items, len(edits.sources) - items
-    )
+    return after, before

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from candidates.common.errors import InputError, UsageError
-from mbr.metaeval.values import Floats, Scores, ScoreSet
+from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts
 from pear.data.judgments import Judgment
 
 Segment = TypeVar("Segment", bound=Hashable)
@@ -53,24 +54,29 @@ def disjoint_groups(raters: Mapping[Segment, Set[str]], groups: int) -> tuple[Gr
 
 
 def read_evaluators(
-    judgments: Sequence[Judgment], groups: int, *, only: Sequence[str] | None = None, without: Sequence[str] = ()
+    judgments: Sequence[Judgment],
+    groups: int,
+    *,
+    name: str = "raters",
+    only: Sequence[str] | None = None,
+    without: Sequence[str] = (),
 ) -> ScoreSet:
     """Evaluators from judgments with raters: the first group is the gold, the others are metrics of the kind "human".
 
-    A rater counts for a segment if all systems there were judged by them. Where a group has several raters of a
-    translation, their mean is its score.
+    They are called `name`-1, `name`-2 and so on. A rater counts for a segment if all systems there were judged by them.
+    Where a group has several raters of a translation, their mean is its score.
     """
     scores: dict[tuple[str, str], dict[str, dict[str, list[float]]]] = {}  # segment -> rater -> system -> scores
     every_system = {row.system for row in judgments}
-    for name in (*(only or ()), *without):
-        if name not in every_system:
-            raise UsageError(f"no system {name!r}; there are {', '.join(sorted(every_system))}")
+    for system in (*(only or ()), *without):
+        if system not in every_system:
+            raise UsageError(f"no system {system!r}; there are {', '.join(sorted(every_system))}")
     for row in judgments:
         if row.system not in without and (only is None or row.system in only):
             by_rater = scores.setdefault((row.document, row.segment), {})
             by_rater.setdefault(row.rater, {}).setdefault(row.system, []).append(row.score)
     systems = tuple(
-        sorted({name for by_rater in scores.values() for by_system in by_rater.values() for name in by_system})
+        sorted({system for by_rater in scores.values() for by_system in by_rater.values() for system in by_system})
     )
     complete = {
         segment: {rater for rater, by_system in by_rater.items() if len(by_system) == len(systems)}
@@ -90,7 +96,7 @@ def read_evaluators(
         )
 
     order = sorted(grouping.groups, key=lambda group: sorted(group))
-    evaluators = [Scores(f"raters-{number}", matrix(group), kind="human") for number, group in enumerate(order, 1)]
+    evaluators = [Scores(f"{name}-{number}", matrix(group), kind="human") for number, group in enumerate(order, 1)]
     return ScoreSet(
         name="ratings",
         lp=judgments[0].lp if judgments else "",
@@ -98,12 +104,97 @@ def read_evaluators(
         systems=systems,
         segments=tuple(":".join(filter(None, segment)) for segment in kept),
         metrics=tuple(evaluators[1:]),
+        texts=_texts(judgments, kept, systems),
+        documents=tuple(document for document, _ in kept),
         notes=(
             f"{len(kept)} of {len(scores)} segments have a rater of each of {groups} disjoint groups: "
             + ("" if grouping.proven else f"(the best found in {SECONDS:.0f} s, there may be a better one) ")
-            + "; ".join(f"raters-{number} is {', '.join(sorted(group))}" for number, group in enumerate(order, 1)),
+            + "; ".join(f"{name}-{number} is {', '.join(sorted(group))}" for number, group in enumerate(order, 1)),
         ),
     )
+
+
+def _texts(judgments: Sequence[Judgment], segments: Sequence[tuple[str, str]], systems: Sequence[str]) -> Texts | None:
+    """Sources and translations, where the judgments have them."""
+    sources = {(row.document, row.segment): row.source for row in judgments}
+    outputs = {(row.document, row.segment, row.system): row.translation for row in judgments}
+    if not all(sources[segment] for segment in segments):
+        return None
+    return Texts(
+        [sources[segment] for segment in segments],
+        [[outputs[*segment, system] for segment in segments] for system in systems],
+    )
+
+
+def together(made: Sequence[ScoreSet]) -> ScoreSet:
+    """The evaluators of several tables, over the systems and segments that all of them have; the first is the gold."""
+    first = made[0]
+    if len(made) == 1:
+        return first
+    systems = [name for name in first.systems if all(name in other.systems for other in made)]
+    segments = [name for name in first.segments if all(name in other.segments for other in made)]
+    if len(systems) < 2 or not segments:
+        raise InputError(
+            f"the tables of ratings share {len(systems)} systems and {len(segments)} segments; expected at least 2 and "
+            "1: are systems, documents and segments called the same in all?"
+        )
+    rows = []
+    for other in made:
+        chosen = other.take(np.array([other.systems.index(name) for name in systems]))
+        rows.append(chosen.columns(np.array([other.segments.index(name) for name in segments])))
+    return replace(
+        rows[0],
+        metrics=(*rows[0].metrics, *(person for other in rows[1:] for person in (other.human, *other.metrics))),
+        notes=(*(note for other in made for note in other.notes), f"{len(segments)} segments are in all tables"),
+    )
+
+
+def beside_metrics(people: ScoreSet, scores: ScoreSet) -> ScoreSet:
+    """Evaluators made of raters beside the metrics of a score set, over the systems that both have.
+
+    Segments are matched by their source text, and where a text occurs several times by number; where no texts are
+    known, by name.
+    """
+    systems = [name for name in people.systems if name in scores.systems]
+    if len(systems) < 2:
+        raise InputError(
+            f"the ratings have the systems {', '.join(people.systems)}, the metrics {', '.join(scores.systems)}; "
+            "expected at least two of the same name"
+        )
+    places = _matched(people, scores)
+    kept = people.take(np.array([people.systems.index(name) for name in systems]))
+    others = scores.take(np.array([scores.systems.index(name) for name in systems])).columns(places)
+    left = [name for name in people.systems if name not in systems]
+    notes = [f"rated, but without metrics: {', '.join(left)}"] if left else []
+    return replace(
+        others,
+        human=kept.human,
+        metrics=(*kept.metrics, *others.metrics),
+        notes=(*people.notes, *notes),
+        official=False,
+    )
+
+
+def _matched(people: ScoreSet, scores: ScoreSet) -> NDArray[np.int64]:
+    """The place of every rated segment among those of the metrics."""
+    by_name = {name: place for place, name in enumerate(scores.segments)}
+    by_source: dict[str, list[int]] = {}
+    for place, source in enumerate(scores.texts.sources if scores.texts is not None else ()):
+        by_source.setdefault(source.strip(), []).append(place)
+    places = []
+    for number, name in enumerate(people.segments):
+        source = "" if people.texts is None else people.texts.sources[number].strip()
+        same = by_source.get(source, []) if source else []
+        numbered = by_name.get(name.rpartition(":")[2], by_name.get(name))
+        if by_source and source:
+            match = same[0] if len(same) == 1 else numbered if numbered in same else None
+        else:
+            match = numbered
+        if match is None:
+            what = f"source {source!r:.60}" if by_source and source else f"segment {name!r}"
+            raise InputError(f"ratings of {what} have no place among the metrics' {len(scores.segments)} segments")
+        places.append(match)
+    return np.array(places, np.int64)
 
 
 def _tried(cases: Counter[frozenset[str]], everybody: Sequence[str], groups: int) -> Grouping:

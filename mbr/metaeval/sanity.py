@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mbr.metaeval.values import Scores, ScoreSet
+from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts
 
 
 def sanity_rows(scores: ScoreSet, seed: int = 1) -> list[Scores]:
@@ -21,8 +21,12 @@ def sanity_rows(scores: ScoreSet, seed: int = 1) -> list[Scores]:
         Scores("random", np.random.default_rng(seed).normal(size=shape), kind="sanity"),
     ]
     if scores.texts is not None:
-        lengths = [[float(len(text)) for text in texts] for texts in scores.texts.outputs]
         sources = np.array([float(len(text)) for text in scores.texts.sources])
-        rows.append(Scores("length", np.array(lengths), kind="sanity"))
+        rows.append(Scores("length", lengths(scores.texts), kind="sanity"))
         rows.append(Scores("source-only", np.tile(sources, (shape[0], 1)), kind="sanity"))
     return rows
+
+
+def lengths(texts: Texts) -> Floats:
+    """[systems, segments]: the number of characters of every output."""
+    return np.array([[float(len(text)) for text in outputs] for outputs in texts.outputs])

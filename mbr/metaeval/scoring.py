@@ -3,12 +3,14 @@
 A judge (`chrf`, `xcomet=FOLDER`, see mbr-evaluate --list-judges) scores every output, against the reference if it needs
 one. A utility whose scores are differences (`pear`) is a pairwise metric: every pair of outputs of a segment that
 people annotated is scored in both orders, and on request every output against the reference. Other utilities score
-outputs as a judge does.
+outputs as a judge does. RESUME is added to any of them (`mbr.evaluate.residual`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,18 @@ import numpy as np
 from candidates.common.errors import MbrError, ModelError, UsageError
 from mbr.cache.judgements import Cache
 from mbr.evaluate import JudgeSpec, evaluate, judge_names, parse_judges
-from mbr.evaluate.judges import LEXICAL
+from mbr.evaluate.residual import NAME as RESUME_METRIC
+from mbr.evaluate.residual import Residual, split_residual
 from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts
-from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility, get_utility, utility_names
+from mbr.utilities import (
+    MatrixUtility,
+    PairUtility,
+    QualityUtility,
+    Utility,
+    get_utility,
+    utility_class,
+    utility_names,
+)
 from mbr.utilities import utility_options as options_of
 from mbr.utilities.base import Triple
 
@@ -26,7 +37,7 @@ from mbr.utilities.base import Triple
 def check_names(words: Sequence[str]) -> None:
     """Refuse an unknown name before anything is read."""
     for word in words:
-        name = word.partition("=")[0].strip().lower()
+        name = _name_of(split_residual(word)[0])
         if name not in judge_names() and name not in utility_names():
             choices = dict.fromkeys([*judge_names(), *utility_names()])
             raise UsageError(f"{name!r} is no judge or utility; expected one of {', '.join(choices)}")
@@ -42,10 +53,10 @@ def score_by_name(
     progress: bool = False,
     report: Callable[[str], None] = lambda message: None,
 ) -> Scores:
-    """The scores of `NAME` or `NAME=MODEL` for the outputs of a score set.
+    """The scores of `NAME` or `NAME=MODEL` for the outputs of a score set, with RESUME added where the word says so.
 
     Args:
-        word: a judge or utility, with a model after `=`.
+        word: a judge or utility, with a model after `=`; maybe with `+resume-metric=WEIGHT,model=MODEL`.
         scores: with texts.
         anchored: whether a pairwise metric also compares each output with the reference.
         options: those of models; a utility gets the ones it takes.
@@ -55,11 +66,20 @@ def score_by_name(
     """
     if scores.texts is None:
         raise UsageError("scoring needs the systems' outputs; there are none beside these scores")
-    name, _, model = word.partition("=")
-    name = name.strip().lower()
-    if name in judge_names():
+    base, residual = split_residual(word)
+    name = _name_of(base)
+    if residual is not None:
+        running: dict[str, Any] = {"options": options, "cache": cache, "progress": progress, "report": report}
+        return with_resume(
+            score_by_name(base, scores, anchored=anchored, **running),
+            resume_scores(residual, scores, **running),
+            residual,
+            family_of(base),
+        )
+    if name in judge_names() and not JudgeSpec(name).needs_baseline:
         (judge,) = parse_judges([word])
         return _judged(judge, scores, scores.texts, options=options, cache=cache, progress=progress, report=report)
+    model = word.partition("=")[2]
     accepted = {key: value for key, value in (options or {}).items() if key in options_of(name)}
     with get_utility(name, **accepted, **({"model": model} if model else {})) as utility:
         utility.progress = progress
@@ -68,6 +88,42 @@ def score_by_name(
         if isinstance(utility, PairUtility) and utility.relation == "antisymmetric":
             return _pairwise(name, utility, scores, scores.texts, anchored)
         return Scores(name, _singly(utility, scores.texts), kind="own", reference=_compared(utility, scores))
+
+
+def resume_scores(residual: Residual, scores: ScoreSet, *, options: Mapping[str, Any] | None, **running: Any) -> Scores:
+    """The scores of RESUME alone."""
+    if scores.texts is None:
+        raise UsageError("scoring needs the systems' outputs; there are none beside these scores")
+    judge = JudgeSpec(RESUME_METRIC, residual.model, RESUME_METRIC)
+    return _judged(judge, scores, scores.texts, options={**(options or {}), **residual.options}, **running)
+
+
+def with_resume(base: Scores, added: Scores, residual: Residual, family: str) -> Scores:
+    """The scores of a metric of this family plus weight * RESUME; with weight 0 exactly those of the metric."""
+    factor = residual.factor(family)
+    assert added.segments is not None
+    differences, to_reference = base.differences, base.to_reference
+    if differences is not None:
+        differences = differences + factor * (added.segments[:, None] - added.segments[None])
+    return replace(
+        base,
+        name=base.name + residual.suffix,
+        segments=None if base.segments is None else base.segments + factor * added.segments,
+        systems=None if base.systems is None else base.systems + factor * added.system_scores(),
+        differences=differences,
+        to_reference=None if to_reference is None else to_reference + factor * added.segments,
+        reference=base.reference or added.reference,
+    )
+
+
+def family_of(word: str) -> str:
+    """The family of a judge or utility by name, which tells its scale."""
+    name = _name_of(word)
+    return JudgeSpec(name).family if name in judge_names() else utility_class(name).family
+
+
+def _name_of(word: str) -> str:
+    return re.split("[=,]", word, maxsplit=1)[0].strip().lower()
 
 
 def _judged(
@@ -148,10 +204,7 @@ def metric_by_name(
     progress: bool = False,
     report: Callable[[str], None] = lambda message: None,
 ) -> Callable[[Sequence[str], Sequence[str], Sequence[str]], Floats]:
-    """A judge or utility as a function of (sources, references, candidates), for texts outside a test set.
-
-    Scores of lexical judges are divided by 100, so that they run from 0 to 1 as those of most learned ones do.
-    """
+    """A judge or utility as a function of (sources, references, candidates), for texts outside a test set."""
 
     def metric(sources: Sequence[str], references: Sequence[str], candidates: Sequence[str]) -> Floats:
         human = Scores("", np.zeros((1, len(sources))))
@@ -163,7 +216,7 @@ def metric_by_name(
         if scores.to_reference is not None:
             return np.asarray(scores.to_reference[0])
         assert scores.segments is not None
-        return np.asarray(scores.segments[0] / (100.0 if word.strip().lower() in LEXICAL else 1.0))
+        return np.asarray(scores.segments[0])
 
     return metric
 

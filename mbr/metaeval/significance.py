@@ -5,6 +5,7 @@ of two equally good metrics lead by as much. For statistics of scores chance is 
 that count pairs of translations (acc_eq, Kendall) have exact tests: if the outcomes "right" and "wrong" of two metrics
 are swapped, only pairs on which they disagree matter, and the number that the first wins is binomial, a sign test.
 Where segments weigh differently (missing annotations), pairs of one weight are binomial; their weighted sum is drawn.
+Of choices, what two metrics chose in a segment is swapped (`choice_draws`).
 
 Ranks are clusters as WMT has them: metrics in the order of their scores; a new rank begins with the first metric that
 is beaten, at p <= .05, by one of the present rank.
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from mbr.metaeval import difference_permutations, permutations
 from mbr.metaeval.permutations import Progress, Seed
 from mbr.metaeval.spa import Floats32
-from mbr.metaeval.statistics import OF_SYSTEMS, Gold, measure
+from mbr.metaeval.statistics import OF_CHOICES, OF_SYSTEMS, Gold, better, measure
 from mbr.metaeval.values import Floats, Scores
 
 LEVEL = 0.05
@@ -43,7 +44,7 @@ class Comparison:
     """All pairs of some metrics under one statistic."""
 
     names: tuple[str, ...]
-    scores: Floats  # [metrics]
+    scores: Floats  # [metrics]; higher is better: where it is not, with the opposite sign
     p: Floats  # [metrics, metrics]: p[a, b] of "a leads b by chance"; 1 on the diagonal
     draws: Floats32  # [draws, pairs (a, b) with a < b]: what chance makes of score(a) - score(b)
 
@@ -85,7 +86,7 @@ def compare_metrics(
         return _sign_tests(gold, metrics, statistic, draws=draws, seed=seed)
     values = {metric.name: measure(gold, metric, [statistic])[statistic] for metric in metrics}
     metrics = [metric for metric in metrics if values[metric.name] is not None]
-    scores = np.array([values[metric.name] for metric in metrics], np.float64)
+    scores = np.array([better(statistic, values[metric.name]) for metric in metrics], np.float64)
     pairs = [(int(a), int(b)) for a, b in zip(*np.triu_indices(len(metrics), k=1), strict=True)]
     drawn = np.empty((draws, len(pairs)), np.float32)
     # The other statistics take a pairwise metric by its mean differences, which are scores.
@@ -108,6 +109,8 @@ def _score_draws(
 ) -> Floats32:
     if statistic == "spa":
         return permutations.spa_draws(gold, metrics, draws=draws, seed=seed, progress=progress)
+    if statistic in OF_CHOICES:
+        return permutations.choice_draws(statistic, gold, metrics, draws=draws, seed=seed)
     if statistic in OF_SYSTEMS:
         return permutations.system_draws(statistic, gold, metrics, draws=draws, seed=seed)
     return _PEARSON[statistic](gold, metrics, draws=draws, seed=seed)

@@ -11,6 +11,7 @@
 | `global_pearson` | how good is a translation? | all translations |
 | `kendall` | which is better, where people see a difference? | pairs of one segment |
 | `pairwise_accuracy`, `system_pearson` | which system is better, and by how much? | systems |
+| `choice`, `choice_regret`, `rrp` | what do people think of the translation that the metric likes best? | segments |
 
     >>> gold = Gold(np.array([[1.0, 2.0], [3.0, 2.5], [5.0, 2.0]]))
     >>> metric = Scores("m", np.array([[0.1, 0.2], [0.2, 0.4], [0.3, 0.2]]))
@@ -39,6 +40,9 @@ STATISTICS = (
     "kendall",
     "pairwise_accuracy",
     "system_pearson",
+    "choice",
+    "choice_regret",
+    "rrp",
 )
 LABELS = {
     "spa": "SPA",
@@ -49,7 +53,12 @@ LABELS = {
     "kendall": "Kendall",
     "pairwise_accuracy": "pairwise accuracy",
     "system_pearson": "system Pearson",
+    "choice": "choice",
+    "choice_regret": "choice regret",
+    "rrp": "reranking precision",
 }
+OF_CHOICES = ("choice", "choice_regret", "rrp")
+LOWER_IS_BETTER = ("choice_regret",)
 OF_SYSTEMS = ("pairwise_accuracy", "system_pearson")  # need no scores of segments
 
 
@@ -119,6 +128,22 @@ class Gold:
         """Of SPA, by people."""
         return pair_p_values(self.scores[:, self.shared], signs=self.signs, symmetric=self.symmetric)
 
+    @cached_property
+    def choosable(self) -> NDArray[np.int64]:
+        """The segments with at least two scores, so that there is a choice."""
+        return np.flatnonzero(self.counts > 1)
+
+    @cached_property
+    def best(self) -> Floats:
+        """[choosable segments]: the highest human score."""
+        return np.asarray(np.where(self.valid, self.scores, -np.inf)[:, self.choosable].max(axis=0, initial=-np.inf))
+
+    @cached_property
+    def chance(self) -> Floats:
+        """[choosable segments]: the mean human score, which a random choice has on average."""
+        there = np.where(self.valid, self.scores, 0.0)[:, self.choosable]
+        return np.asarray(there.sum(axis=0) / self.counts[self.choosable])
+
     def metric_differences(self, metric: Scores) -> Floats:
         """[pairs of systems, segments]"""
         if metric.differences is not None:
@@ -151,10 +176,19 @@ def measure(gold: Gold, metric: Scores, statistics: Sequence[str] = STATISTICS) 
             value = pairwise_accuracy(gold, metric)
         elif name == "system_pearson":
             value = system_pearson(gold, metric)
+        elif by_segment and name in OF_CHOICES:
+            value = _mean_choice(gold, metric, name)
         elif by_segment:
             value = _OF_SEGMENTS[name](gold, metric)
         values[name] = value
     return values
+
+
+def better(statistic: str, value: float | None) -> float:
+    """A number that is higher for a better value of this statistic; NaN for none."""
+    if value is None:
+        return float("nan")
+    return -value if statistic in LOWER_IS_BETTER else value
 
 
 def acc_eq(gold: Gold, differences: Floats) -> tuple[float | None, float | None]:
@@ -232,6 +266,52 @@ def system_pearson(gold: Gold, metric: Scores) -> float | None:
     if len(gold.first) == 0:
         return None
     return pearson(metric.system_scores(), gold.human.system_scores())
+
+
+def choices(gold: Gold, metric: Scores, *, order: NDArray[np.int64] | None = None) -> tuple[Floats, Floats]:
+    """What people think of the translation that the metric likes best, in every segment with a choice. O(N M).
+
+    Only translations that people scored can be chosen. A pairwise metric chooses by its mean differences.
+
+    Args:
+        gold: the human scores.
+        metric: with scores of segments.
+        order: of equally good translations the first in this order of systems is chosen; without it the mean counts.
+
+    Returns:
+        Human scores of the choices, and the shares of choices with the segment's best human score; both [segments].
+    """
+    assert metric.segments is not None
+    columns = gold.choosable
+    valid, human = gold.valid[:, columns], gold.scores[:, columns]
+    scores = np.where(valid, metric.segments[:, columns], -np.inf)
+    if order is not None:
+        rows = order[scores[order].argmax(axis=0)]
+        taken = human[rows, np.arange(len(columns))]
+        return taken, np.asarray(taken == gold.best, np.float64)
+    liked = scores == scores.max(axis=0, initial=-np.inf)
+    weight = liked / np.maximum(liked.sum(axis=0), 1)
+    best = weight * (human == gold.best)
+    return np.asarray((weight * np.where(liked, human, 0.0)).sum(axis=0)), np.asarray(best.sum(axis=0))
+
+
+def choice_range(gold: Gold) -> float:
+    """Mean human score of the best choices minus that of random choices: what a metric can gain."""
+    return float((gold.best - gold.chance).mean()) if len(gold.choosable) else 0.0
+
+
+def choice_units(gold: Gold, metric: Scores, statistic: str) -> Floats:
+    """[segments]: the numbers whose mean is `choice`, `choice_regret` (1 - mean gain) or `rrp`."""
+    human, best = choices(gold, metric)
+    if statistic == "choice_regret":
+        return np.asarray((gold.best - human) / choice_range(gold))
+    return human if statistic == "choice" else best
+
+
+def _mean_choice(gold: Gold, metric: Scores, statistic: str) -> float | None:
+    if not len(gold.choosable) or (statistic == "choice_regret" and not choice_range(gold) > 0):
+        return None
+    return float(choice_units(gold, metric, statistic).mean())
 
 
 def pearson(x: Floats, y: Floats) -> float:

@@ -30,11 +30,12 @@ OTHER = "other"
 REFERENCE = "reference"
 
 
-def read_study(path: str | Path, human: str, *, metrics: Sequence[str] | None = None, lp: str = "") -> ScoreSet:
+def read_study(path: str | Path, human: str | None, *, metrics: Sequence[str] | None = None, lp: str = "") -> ScoreSet:
     """A table of systems, segments and evaluators as a score set: `human` is the gold, other columns are metrics.
 
-    `metrics` chooses some of them. Systems without a human score are not among the systems. An evaluator may lack
-    scores (`ScoreSet.complete` leaves such metrics out).
+    Without a gold, which is then to come from elsewhere, every row counts as scored. `metrics` chooses some of them.
+    Systems without a human score are not among the systems. An evaluator may lack scores (`ScoreSet.complete` leaves
+    such metrics out).
     """
     cells: dict[str, dict[tuple[str, str], float]] = {}
     seen: dict[tuple[str, str], None] = {}
@@ -48,7 +49,9 @@ def read_study(path: str | Path, human: str, *, metrics: Sequence[str] | None = 
         for column, value in row.items():
             if column not in KEYS:
                 cells.setdefault(column, {})[key] = score_of(value, where, column)
-    columns = list(cells)
+    if human is None:
+        human, cells[""] = "", dict.fromkeys(seen, 0.0)
+    columns = [column for column in cells if column]
     for column in (human, *(metrics or ())):
         if column not in cells:
             raise UsageError(f"{path}: no column {column!r}; found {', '.join(columns) or 'none'}")
@@ -68,6 +71,7 @@ def read_study(path: str | Path, human: str, *, metrics: Sequence[str] | None = 
         segments=tuple(segments),
         metrics=tuple(Scores(column, every[column]) for column in chosen),
         dropped=others,
+        listed=tuple(dict.fromkeys(system for system, _ in seen)),
         notes=(f"without a human score, and not among the systems: {', '.join(others)}",) if others else (),
     )
 

@@ -7,8 +7,8 @@ systems instead: by how much one translation is better than another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -115,6 +115,12 @@ class ScoreSet:
     reference: str | None = None  # the name of the one that metrics compare with
     dropped: tuple[str, ...] = ()  # systems that do not count: references, outliers, without a human score
     notes: tuple[str, ...] = ()  # for the user: what was left out, and why
+    domains: tuple[str, ...] = ()  # of each segment; empty where they are not known
+    documents: tuple[str, ...] = ()  # of each segment, likewise
+    official: bool = False  # systems, reference and gold are those of WMT's official results
+    assumed: tuple[str, ...] = ()  # for the user: what was taken because no official results are known
+    listed: tuple[str, ...] = ()  # systems in the order of the file with human scores; empty: as `systems`
+    settings: Mapping[str, str] = field(default_factory=dict)  # what was made of them: domain, level, clip
 
     def __post_init__(self) -> None:
         for name in (*self.systems, self.human.name, *(metric.name for metric in self.metrics)):
@@ -141,6 +147,7 @@ class ScoreSet:
             human=self.human.name,
             systems=len(self.systems),
             segments=self.annotated,
+            **self.settings,
             **settings,
         )
 
@@ -152,7 +159,19 @@ class ScoreSet:
             "human": self.human.name,
             "systems": list(self.systems),
             "segments": self.annotated,
+            "official": self.official,
+            **self.settings,
+            **({"assumed": list(self.assumed)} if self.assumed else {}),
         }
+
+    def changed(self, **settings: str) -> ScoreSet:
+        """The same scores, with what was done to them; they are no longer those of the official results."""
+        return replace(self, settings={**self.settings, **settings}, official=False)
+
+    def file_order(self) -> NDArray[np.int64]:
+        """The places of the systems in the order of the file with human scores."""
+        places = [self.systems.index(name) for name in self.listed if name in self.systems]
+        return np.array([*places, *(place for place in range(len(self.systems)) if place not in places)], np.int64)
 
     def metric(self, name: str) -> Scores:
         for metric in self.metrics:
@@ -168,6 +187,7 @@ class ScoreSet:
             human=self.human.take(systems),
             metrics=tuple(metric.take(systems) for metric in self.metrics),
             texts=None if self.texts is None else self.texts.take(systems),
+            official=False,
         )
 
     def columns(self, segments: NDArray[np.int64]) -> ScoreSet:
@@ -177,6 +197,8 @@ class ScoreSet:
             human=self.human.columns(segments),
             metrics=tuple(metric.columns(segments) for metric in self.metrics if metric.segments is not None),
             texts=None if self.texts is None else self.texts.columns(segments),
+            domains=tuple(self.domains[place] for place in segments) if self.domains else (),
+            documents=tuple(self.documents[place] for place in segments) if self.documents else (),
         )
 
     def annotated_only(self) -> ScoreSet:
@@ -206,6 +228,15 @@ class ScoreSet:
         if not kept:
             raise UsageError("no system is left; leave out fewer")
         return self.take(np.array(kept))
+
+    def with_gold(self, name: str) -> ScoreSet:
+        """With another evaluator as the gold; the gold becomes one of the evaluators."""
+        if name == self.human.name:
+            return self
+        gold = self.metric(name)
+        others = (other for other in self.metrics if other.name != name)
+        human = replace(self.human, kind="human")
+        return replace(self, human=replace(gold, kind="human"), metrics=(human, *others), official=False)
 
     def complete(self, named: Sequence[str] = ()) -> ScoreSet:
         """Without metrics that lack a score of an annotated translation; a note replaces each.

@@ -15,17 +15,8 @@ from candidates.common.errors import InputError, UsageError
 from candidates.common.text import lines
 from candidates.common.words import counted
 from pear.data.record import Judgment, judgment
+from pear.data.test_sets import official
 
-# Where the official results use another reference than refA (or, in older sets, ref).
-STANDARD_REFERENCE = {
-    ("wmt21.news", "en-de"): "refC",
-    ("wmt21.news", "zh-en"): "refB",
-    ("wmt21.tedtalks", "zh-en"): "refB",
-    ("wmt22", "cs-en"): "refB",
-    ("wmt22", "en-cs"): "refB",
-    ("wmt23", "en-he"): "refB",
-    ("wmt23", "he-en"): "refB",
-}
 USUAL_REFERENCES = ("refA", "ref")
 
 
@@ -71,7 +62,8 @@ class EvalFolder:
                 available = ", ".join(self.references) or "none"
                 raise UsageError(f"{self.path}: no reference {name!r} for {self.lp}; found {available}")
             return name
-        preferred = (STANDARD_REFERENCE.get((self.name, self.lp), ""), *USUAL_REFERENCES)
+        listed = official(self.name, self.lp)
+        preferred = (*([] if listed is None else [listed.reference]), *USUAL_REFERENCES)
         return next((name for name in preferred if name in self.references), next(iter(self.references), None))
 
     def reference_texts(self, name: str) -> list[str]:
@@ -82,11 +74,16 @@ class EvalFolder:
         return self._aligned(self.path / "system-outputs" / self.lp / f"{system}.txt", keep_bom=keep_bom)
 
     def documents(self) -> list[str]:
-        """The last column is the document, the first its domain."""
+        """The document of each segment, empty where that is not known."""
+        return [document for _, document in self.document_lines()]
+
+    def document_lines(self) -> list[tuple[str, str]]:
+        """The domain and the document of each segment: first and last column of `documents/<lp>.docs`."""
         path = self.path / "documents" / f"{self.lp}.docs"
         if not path.is_file():
-            return [""] * len(self.sources)
-        return [line.split("\t")[-1] for line in self._aligned(path)]
+            return [("", "")] * len(self.sources)
+        columns = [line.split("\t") if "\t" in line else line.split() or [""] for line in self._aligned(path)]
+        return [(cells[0] if len(cells) > 1 else "", cells[-1]) for cells in columns]
 
     def human_file(self, human: str, suffix: str = ".seg.score") -> Path:
         """The file of these human judgments; an error that names those there are."""
@@ -99,13 +96,16 @@ class EvalFolder:
             )
         return path
 
-    def entries(self, path: Path) -> Iterator[tuple[int, str, int, str]]:
+    def entries(
+        self, path: Path, count: int | None = None, what: str = "source"
+    ) -> Iterator[tuple[int, str, int, str]]:
         """(line number, system, segment from 0, score) of a file with a line for each system and segment.
 
-        The score is text, `None` where there is none. A file with too few or too many lines is an error.
+        The score is text, `None` where there is none. A file with too few or too many lines is an error. Scores of
+        documents are read alike, with their number as `count`.
         """
         seen: dict[str, int] = {}
-        count = len(self.sources)
+        count = len(self.sources) if count is None else count
         for number, line in lines(path):
             system, tab, score = line.rstrip("\r").partition("\t")
             if not tab:
@@ -114,13 +114,13 @@ class EvalFolder:
             seen[system] = segment + 1
             if segment >= count:
                 raise InputError(
-                    f"{path}, line {number}: more scores of {system} than the {count} sources; expected one each"
+                    f"{path}, line {number}: more scores of {system} than the {count} {what}s; expected one each"
                 )
             yield number, system, segment, score
         for system, scores in seen.items():
             if scores != count:
                 raise InputError(
-                    f"{path}: {counted(scores, 'score')} of {system}, but {counted(count, 'source')}; was it cut off?"
+                    f"{path}: {counted(scores, 'score')} of {system}, but {counted(count, what)}; was it cut off?"
                 )
         if not seen:
             raise InputError(f"{path}: empty; expected lines system<TAB>score")

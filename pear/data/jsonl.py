@@ -75,6 +75,16 @@ def read_gemba(path: str | Path, lp: str) -> Iterator[Judgment]:
         yield _one({**record, "score": gemba_score(record["errors"], where)}, where, lp, path)
 
 
+def read_unscored(path: str | Path, lp: str) -> Iterator[Judgment]:
+    """The translations and lists of a file, whose scores are left out and may be missing; every score is 0."""
+    for where, record in json_records(path):
+        entries = record.get("candidates")
+        if isinstance(entries, list):
+            entries = [entry if isinstance(entry, dict) else {"text": entry} for entry in entries]
+            record = {**record, "candidates": [{**entry, "score": 0} for entry in entries]}
+        yield from _rows({**record, "score": 0}, where, lp, path)
+
+
 def _rows(record: dict[str, Any], where: str, lp: str, path: str | Path) -> Iterator[Judgment]:
     if "candidates" not in record:
         yield _one(record, where, lp, path)

@@ -109,7 +109,7 @@ def _add_settings(p: argparse.ArgumentParser) -> None:
         help="for every utility that names none and that it fits: half, race:0.05, halving:500 ... (default: that of "
         "the utility)",
     )
-    g.add_argument("--preset", metavar="NAME", help="an experiment by name: pear-table2")
+    g.add_argument("--preset", metavar="NAME", help="an experiment by name: pear-table2, pear-judge")
     g.add_argument(
         "--model",
         nargs="+",
@@ -127,8 +127,8 @@ def _add_judges(p: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="NAME[=MODEL]",
-        help="see mbr-evaluate --list-judges (default: chrf bleu ter; without references "
-        "those of --model that need none, else embedding-qe if its encoder is installed)",
+        help="see mbr-evaluate --list-judges; pear compares with the baseline (default: chrf bleu ter; without "
+        "references those of --model that need none, else embedding-qe if its encoder is installed)",
     )
     g.add_argument(
         "--baseline", metavar="LABEL", help="the row that the others are tested against (default: the first)"
@@ -269,11 +269,11 @@ def _write(done: Comparison, options: argparse.Namespace) -> None:
 
 
 def _print_table(done: Comparison) -> None:
+    from candidates.command.colour import print_table
     from mbr.cli.common.layout import WIDTH
     from mbr.cli.compare.tables import text_table
 
-    sys.stdout.write(text_table(done, shutil.get_terminal_size((WIDTH, 0)).columns))
-    sys.stdout.flush()
+    print_table(text_table(done, shutil.get_terminal_size((WIDTH, 0)).columns))
 
 
 def _report(done: Comparison, options: argparse.Namespace, console: Console, seconds: float) -> int:

@@ -11,7 +11,8 @@ from candidates.common.errors import UsageError
 from mbr.compare.deciding import Rules
 from mbr.compare.presets import Preset, get_preset
 from mbr.compare.settings import Setting, parse_settings
-from mbr.evaluate.judges import QE, WITHOUT_REFERENCES, JudgeSpec, judge_names, parse_judges
+from mbr.evaluate.judges import WITHOUT_REFERENCES, JudgeSpec, judge_names, metric_of, parse_judges
+from mbr.evaluate.residual import NAME as RESUME_METRIC
 from mbr.recipe import RUNTIME_OPTIONS, Changes
 from mbr.terms import term_names, term_options
 
@@ -35,10 +36,15 @@ def judges_of(options: argparse.Namespace, *, references: bool = True) -> list[J
     words = [*(preset.judges if preset else ()), *(options.judge or ())]
     if not words:
         words = list(DEFAULT_JUDGES if references else _without_references(models))
-    return [
-        spec if spec.model is not None else replace(spec, model=_model_of(spec.name, models))
-        for spec in parse_judges(words)
-    ]
+    return [_with_named_models(spec, models) for spec in parse_judges(words)]
+
+
+def _with_named_models(spec: JudgeSpec, models: dict[str, str]) -> JudgeSpec:
+    """The judge with the models of --model or the preset for itself and its RESUME, where it names none."""
+    residual = spec.residual
+    if residual is not None and residual.model is None:
+        residual = replace(residual, model=_model_of(RESUME_METRIC, models))
+    return replace(spec, model=spec.model or _model_of(spec.name, models), residual=residual)
 
 
 def _without_references(models: dict[str, str]) -> list[str]:
@@ -87,8 +93,8 @@ def _with_models(setting: Setting, models: dict[str, str]) -> Setting:
 
 
 def _model_of(name: str, models: dict[str, str]) -> str | None:
-    """The model of a utility, term or judge; the name with -qe stands for the same model."""
-    return models.get(name) or models.get(name.removesuffix(QE))
+    """The model of a utility, term or judge; a name with -qe or -ref stands for the same model."""
+    return models.get(name) or models.get(metric_of(name))
 
 
 def _models(options: argparse.Namespace) -> dict[str, str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from candidates.command.console import Console, Parser
 from mbr.cli.metaeval.command import TASKS
+from mbr.cli.metaeval.download import add_download_options, download
 from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ QUICK_START = """\
 
 tasks (mbr-metaeval TASK --help):
 """
-DEFAULT_STATISTICS = "spa,acc_eq,pdp,segment_pearson,global_pearson,kendall,pairwise_accuracy"
+DEFAULT_STATISTICS = "spa,acc_eq,pdp,segment_pearson,global_pearson,kendall,pairwise_accuracy,choice,choice_regret,rrp"
 HEADS = {
     "average": "average",
     "spa": "SPA",
@@ -35,6 +36,9 @@ HEADS = {
     "kendall": "Kendall",
     "pairwise_accuracy": "sys. acc.",
     "system_pearson": "system r",
+    "choice": "choice",
+    "choice_regret": "regret",
+    "rrp": "RRP",
 }
 WITHOUT_REFERENCE = "*"
 MARKS = {"human": " (human)", "own": " (own)"}
@@ -48,7 +52,8 @@ def parser() -> Parser:
         "toolkit's digits, in seconds; ranks by significance; sanity rows in every table.",
         QUICK_START + tasks,
     )
-    add_score_set_options(p, several=True)
+    add_score_set_options(p, several=True, golds=True, breakdown=True)
+    add_download_options(p)
     g = add_statistics_options(p, DEFAULT_STATISTICS)
     g.add_argument("--significance", action="store_true", help="test all pairs of metrics; ranks become clusters")
     add_output_options(p)
@@ -62,7 +67,7 @@ def add_statistics_options(p: Parser, default: str) -> argparse._ArgumentGroup:
         default=default,
         metavar="NAMES",
         help="separated by commas; of spa, acc_eq, pdp, segment_pearson, global_pearson, kendall, pairwise_accuracy, "
-        "system_pearson",
+        "system_pearson, choice, choice_regret, rrp",
     )
     g.add_argument("--rank-by", metavar="NAME", help="(default: the average of SPA and acc_eq*, else the first)")
     g.add_argument(
@@ -79,19 +84,45 @@ def add_statistics_options(p: Parser, default: str) -> argparse._ArgumentGroup:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.metaeval.agreement import meta_evaluate, parse_statistics
+    from mbr.metaeval.documents import domain_names, in_domains
 
+    if options.download is not None:
+        return download(options, console)
     parse_statistics(options.statistics.split(","))  # refuses a wrong name before files are read
-    sets = read_sets(options, console)
-    return write_table("agreement", options, console, partial(meta_evaluate, sets), significance=options.significance)
-
-
-def write_table(
-    task: str, options: argparse.Namespace, console: Console, make: Callable[..., Table], *, significance: bool
-) -> int:
-    """Make a table with the options of statistics, and write it."""
-    from mbr.cli.metaeval.output import write
-
     began = time.monotonic()
+    results = []
+    for gold in list(dict.fromkeys(options.human or [None])):
+        sets = read_sets(options, console, human=gold)
+        table = make_table(options, console, partial(meta_evaluate, sets), significance=options.significance)
+        parts: dict[str, Table] = {}
+        if options.domain is not None and len(options.domain) != 1:
+            names = options.domain or domain_names(sets)
+            shares = {name: [part for part in sets if name in domain_names([part])] for name in names}
+            parts = {
+                name: make_table(
+                    options,
+                    console,
+                    partial(meta_evaluate, [in_domains(part, [name]) for part in having]),
+                    significance=False,
+                    quiet=True,
+                )
+                for name, having in shares.items()
+            }
+            if not parts:
+                in_domains(sets[0], [])  # raises: no domains are known
+        results.append((table, parts))
+    return write_tables("agreement", options, console, results, began)
+
+
+def make_table(
+    options: argparse.Namespace,
+    console: Console,
+    make: Callable[..., Table],
+    *,
+    significance: bool,
+    quiet: bool = False,
+) -> Table:
+    """A table with the options of statistics; its notes go to the console unless `quiet`."""
     table = make(
         statistics=options.statistics.split(","),
         rank_by=options.rank_by,
@@ -102,17 +133,48 @@ def write_table(
         sanity=not options.no_sanity,
         progress=_bars(console),
     )
-    for note in table.notes:
+    for note in () if quiet else table.notes:
         console.info(note)
-    for warning in table.warnings:
+    for warning in () if quiet else table.warnings:
         console.warn(warning)
-    signature = table.signature(task)
-    parts = [grid(part, part.signature(task)) for part in table.parts]
-    parts = [replace(part, legend=part.legend[-1:]) for part in parts]
-    write([grid(table, signature), *parts], table.record(signature), options, signature)
-    rows = len([row for row in table.rows if row.kind != "sanity"])
+    return table
+
+
+def write_tables(
+    task: str,
+    options: argparse.Namespace,
+    console: Console,
+    results: Sequence[tuple[Table, Mapping[str, Table]]],
+    began: float,
+) -> int:
+    """Write a table for each gold, with those of its domains; where there are several golds, their ranks at the end."""
+    from mbr.cli.metaeval.output import write
+
+    grids: list[Grid] = []
+    records = []
+    several = len(results) > 1
+    for table, domains in results:
+        signature = table.signature(task)
+        added = {"human": table.human} if several else {}
+        main = grid(table, signature, {**added, **({"domain": ""} if domains else {})})
+        parts = [grid(part, part.signature(task), added) for part in table.parts]
+        grids += [main, *(replace(part, legend=part.legend[-1:]) for part in parts)]
+        if domains and options.format == "tsv":
+            grids += [grid(part, signature, {**added, "domain": name}) for name, part in domains.items()]
+        elif domains:
+            grids.append(_beside("domain", table, domains))
+        record = table.record(signature)
+        if domains:
+            record["domains"] = [part.record(part.signature(task)) for part in domains.values()]
+        records.append(record)
+    tables = [table for table, _ in results]
+    if several and options.format != "tsv":
+        grids.append(_beside("gold", tables[0], {table.human: table for table in tables}))
+    signature = tables[0].signature(task) if not several else " ".join(table.signature(task) for table in tables)
+    write(grids, {"golds": records} if several else records[0], options, signature)
+    rows = len([row for row in tables[0].rows if row.kind != "sanity"])
     console.info(
-        f"{rows} evaluator{'' if rows == 1 else 's'}, {len(table.statistics)} statistics "
+        f"{rows} evaluator{'' if rows == 1 else 's'}, {len(tables[0].statistics)} statistics "
         f"in {time.monotonic() - began:.1f} s"
     )
     return 0
@@ -130,7 +192,35 @@ def _bars(console: Console) -> Callable[[str], Callable[[Iterable[int]], Iterabl
     return bar
 
 
-def grid(table: Table, signature: str) -> Grid:
+def _beside(what: str, first: Table, tables: Mapping[str, Table]) -> Grid:
+    """The statistic that ranks, with ranks in brackets: a column for each domain or gold."""
+    from mbr.cli.metaeval.output import Grid, number
+
+    names = list(dict.fromkeys(row.metric for table in (first, *tables.values()) for row in table.rows))
+    by_name = {key: {row.metric: row for row in table.rows} for key, table in tables.items()}
+    values = [
+        [row.values.get(table.ranked_by) if (row := by_name[key].get(name)) else None for key, table in tables.items()]
+        for name in names
+    ]
+    ranks = [[row.rank if (row := by_name[key].get(name)) else None for key in tables] for name in names]
+    sizes = ", ".join(f"{key} {'+'.join(map(str, table.segments))}" for key, table in tables.items())
+    return Grid(
+        corner="metric",
+        heads=list(tables),
+        keys=list(tables),
+        names=names,
+        cells=values,
+        shown=[
+            [number(value) + ("" if rank is None else f" ({rank})".rjust(5)) for value, rank in zip(*row, strict=True)]
+            for row in zip(values, ranks, strict=True)
+        ],
+        title=f"{HEADS[first.ranked_by]} by {what}; annotated {_unit(first)}s: {sizes}",
+        legend=["in brackets: ranks"],
+    )
+
+
+def grid(table: Table, signature: str, added: Mapping[str, str] | None = None) -> Grid:
+    """`added` are columns for programs, with the same value in each row."""
     from mbr.cli.metaeval.output import RULE, Grid
 
     columns = [*(["average"] if {"spa", "acc_eq"} <= set(table.statistics) else []), *table.statistics]
@@ -151,12 +241,13 @@ def grid(table: Table, signature: str) -> Grid:
         labels.append(row.metric)
         ranks = [row.ranks.get(name) for name in columns if name in table.comparisons]
         values = [row.values.get(key) for key in keys]
-        cells.append(["mean" if table.parts else table.lps[0], row.kind, row.reference, row.rank, *values, *ranks])
+        where = "mean" if table.parts else table.lps[0]
+        cells.append([*(added or {}).values(), where, row.kind, row.reference, row.rank, *values, *ranks])
         shown.append([str(row.rank or "-"), *(_shown(row, name) for name in columns)])
     return Grid(
         corner="metric",
         heads=["rank", *(HEADS[name] for name in columns)],
-        keys=["lp", "kind", "reference", "rank", *keys, *clusters],
+        keys=[*(added or {}), "lp", "kind", "reference", "rank", *keys, *clusters],
         names=names,
         labels=labels,
         cells=cells,
@@ -181,13 +272,20 @@ def _references_known(table: Table) -> bool:
 
 
 def _title(table: Table) -> str:
+    changes = [f"{key} {value}" for key, value in table.settings.items() if key != "level"]
     if len(table.lps) == 1:
-        where = " ".join(filter(None, (table.test_set, table.lps[0])))
+        where = " ".join(filter(None, (table.test_set, table.lps[0], *changes)))
         return (
             f"{where}: agreement with {table.human}, {len(table.systems[0])} systems, "
-            f"{table.segments[0]} annotated segments"
+            f"{table.segments[0]} annotated {_unit(table)}s"
         )
-    return f"{table.test_set}: agreement with {table.human}, mean of {', '.join(table.lps)}"
+    mean = "WMT's official mean" if table.is_main_result else "mean"
+    where = " ".join((table.test_set, *changes))
+    return f"{where}: agreement with {table.human}, {mean} of {', '.join(table.lps)}"
+
+
+def _unit(table: Table) -> str:
+    return table.settings.get("level", "segment")
 
 
 def _legend(table: Table) -> list[str]:
@@ -196,10 +294,13 @@ def _legend(table: Table) -> list[str]:
     tested = "ranks, and numbers in brackets: clusters, p <= .05; " if table.comparisons else ""
     pearson = "; r: Pearson correlation" if any("pearson" in name for name in table.statistics) else ""
     lines.append(f"{tested}ranked by {by}{pearson}")
+    if "choice_regret" in table.statistics:
+        lines.append("regret of choices: 0 as an oracle chooses, 1 as chance; lower is better")
     if any(row.reference is None and row.kind == "metric" for row in table.rows) and _references_known(table):
         lines.append(f"{WITHOUT_REFERENCE} compares with no reference")
     if any(row.constant for row in table.rows) and "spa" in table.statistics:
         lines.append("? gives all systems the same scores: its SPA is meaningless")
     if any(row.kind == "sanity" for row in table.rows):
         lines.append("below the line: scores without knowledge of translation; every metric should be far above")
+    lines += [f"not official: {sentence}" for sentence in table.assumed]
     return lines

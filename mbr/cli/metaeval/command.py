@@ -16,12 +16,14 @@ from candidates.common.errors import UsageError
 
 TASKS = {
     "agreement": "how well metrics agree with people (the default)",
+    "choice": "what people think of the translations that metrics and utilities choose, with a plot",
     "parity": "people among the metrics: SPA and acc_eq* of several human columns",
     "correlation": "which metrics agree with each other: a matrix and a heat map",
     "noise": "how far statistics fall when human scores are disturbed, with a plot",
     "oracle": "what statistics reward: metrics that see one kind of MQM error",
     "anchors": "whether a pairwise metric needs a human reference as its anchor",
     "post-edits": "how often a metric scores a post-edit above what it corrects",
+    "resume-metric": "how much RESUME to add to a metric: agreement and post-edit rate by its weight, with a plot",
 }
 
 

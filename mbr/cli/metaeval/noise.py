@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from candidates.command.console import Console, Parser
 from mbr.cli.metaeval.options import (
+    add_clip_option,
     add_data_options,
     add_output_options,
     add_system_options,
@@ -38,6 +39,8 @@ def parser() -> Parser:
     )
     g.add_argument("--repeats", type=int, default=10, metavar="N", help="of every level, averaged")
     g.add_argument("--seed", type=int, default=1, help="of the noise")
+    add_clip_option(g)
+    p.set_defaults(level="segment")
     add_output_options(p, plot="draw the curves")
     return p
 
@@ -45,11 +48,13 @@ def parser() -> Parser:
 def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.cli.metaeval.output import write, write_plot
     from mbr.metaeval.agreement import parse_statistics
+    from mbr.metaeval.clipping import Clip
     from mbr.metaeval.noise import noise_study
 
     statistics = parse_statistics(options.statistics.split(","))
     (scores,) = read_sets(options, console, metrics=False)
-    study = noise_study(scores.gold, statistics, repeats=options.repeats, seed=options.seed)
+    clip = Clip.parse(options.clip) if options.clip else None
+    study = noise_study(scores.gold, statistics, repeats=options.repeats, seed=options.seed, clip=clip)
     where = " ".join(filter(None, (scores.name, scores.lp)))
     signature = scores.signature("noise", repeats=study.repeats, seed=study.seed)
     grids = [_for_programs(study)] if options.format == "tsv" else _for_people(study, signature)

@@ -17,8 +17,18 @@ if TYPE_CHECKING:
     from mbr.cache.judgements import Cache
     from mbr.metaeval.values import ScoreSet
 
+OFFICIAL = "official"  # stands for the language pairs of a test set's main result
 FORMATS = ("table", "json", "tsv", "latex")
-INPUTS = ("data", "table", "ratings", "errors", "sources", "before", "after")  # options of one task or another
+INPUTS = (
+    "data",
+    "table",
+    "ratings",
+    "errors",
+    "sources",
+    "before",
+    "after",
+    "post_edits",
+)  # options of one task or another
 
 
 def task_parser(task: str, description: str, quick_start: str) -> Parser:
@@ -26,7 +36,7 @@ def task_parser(task: str, description: str, quick_start: str) -> Parser:
     return Parser(name, description, "quick start:\n" + quick_start)
 
 
-def add_data_options(parser: Parser, *, several: bool = False) -> None:
+def add_data_options(parser: Parser, *, several: bool = False, golds: bool = False) -> None:
     g = parser.add_argument_group("scores")
     g.add_argument("--data", metavar="FOLDER", help="mt-metrics-eval's data, or the folder of one test set")
     g.add_argument("--test-set", metavar="NAME", help="such as wmt23, below --data")
@@ -35,21 +45,60 @@ def add_data_options(parser: Parser, *, several: bool = False) -> None:
         nargs="+" if several else None,
         action="extend" if several else "store",
         metavar="LP",
-        help="language pair" + ("s, which are averaged" if several else "") + ", such as en-de",
+        help="language pair" + ("s, or `official`: those of WMT's main result" if several else "") + ", such as en-de",
     )
     g.add_argument(
         "--table", metavar="FILE", help="instead: TSV or JSON lines with system, segment and one column per evaluator"
     )
-    g.add_argument("--human", metavar="NAME", help="human scores that are the gold (default: mqm)")
+    g.add_argument(
+        "--human",
+        nargs="+" if golds else None,
+        action="extend" if golds else "store",
+        metavar="NAME",
+        help="human scores that are the gold (default: the official ones of the language pair, else mqm)"
+        + ("; several: a table for each" if golds else ""),
+    )
 
 
 def add_system_options(parser: Parser) -> None:
     g = parser.add_argument_group("systems")
     g.add_argument("--systems", nargs="+", action="extend", metavar="NAME", help="only these")
     g.add_argument("--exclude-systems", nargs="+", action="extend", metavar="NAME", help="all but these")
-    g.add_argument("--reference", metavar="NAME", help="what metrics compare with (default: that of WMT's results)")
-    g.add_argument("--human-systems", action="store_true", help="other references count as systems")
+    g.add_argument(
+        "--reference",
+        nargs="+",
+        action="extend",
+        metavar="[LP=]NAME",
+        help="what metrics compare with, for all language pairs or for one (default: that of WMT's results)",
+    )
+    g.add_argument(
+        "--human-systems",
+        action=argparse.BooleanOptionalAction,
+        help="other references count as systems (default: as in WMT's results)",
+    )
     g.add_argument("--outliers", action="store_true", help="systems that WMT's results leave out count too")
+
+
+def add_segment_options(parser: Parser, *, breakdown: bool = False) -> None:
+    """Options that choose among segments or change their scores; `breakdown`: --domain may stand without a name."""
+    g = parser.add_argument_group("segments")
+    g.add_argument(
+        "--domain",
+        nargs="*" if breakdown else "+",
+        action="extend",
+        metavar="NAME",
+        help="only segments of these domains" + ("; without a name all, with a column for each" if breakdown else ""),
+    )
+    g.add_argument("--level", choices=("segment", "document"), default="segment", help="what has one score per system")
+    add_clip_option(g)
+
+
+def add_clip_option(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--clip",
+        metavar="LOW:HIGH|P%",
+        help="cut human scores to these bounds (--clip=-10:0), or all scores to their percentiles P and 100 - P (1%%)",
+    )
 
 
 def add_metric_options(parser: Parser) -> None:
@@ -68,16 +117,20 @@ def add_metric_options(parser: Parser) -> None:
         nargs="+",
         action="extend",
         metavar="NAME[=MODEL]",
-        help="score the outputs with a judge or utility of this package (chrf, comet=FOLDER, pear=FOLDER, ...)",
+        help="score the outputs with a judge or utility of this package (chrf, comet=FOLDER, pear=FOLDER, ...); RESUME "
+        "is added by +resume-metric=WEIGHT,model=MODEL",
     )
     add_judge_model_options(parser, "models (with --score)")
 
 
-def add_score_set_options(parser: Parser, *, several: bool = False) -> None:
-    """Everything that describes a score set: human scores, metrics, systems."""
-    add_data_options(parser, several=several)
+def add_score_set_options(
+    parser: Parser, *, several: bool = False, golds: bool = False, breakdown: bool = False
+) -> None:
+    """Everything that describes a score set: human scores, metrics, systems, segments."""
+    add_data_options(parser, several=several, golds=golds)
     add_metric_options(parser)
     add_system_options(parser)
+    add_segment_options(parser, breakdown=breakdown)
 
 
 def add_output_options(parser: Parser, *, plot: str | None = None) -> None:
@@ -109,34 +162,92 @@ def read_sets(
     options: argparse.Namespace,
     console: Console,
     *,
+    human: str | None = None,
     humans: Sequence[str] = (),
     metrics: bool = True,
     anchored: bool = False,
 ) -> list[ScoreSet]:
-    """One score set for each language pair, with own and scored metrics, over the chosen systems."""
+    """One score set for each language pair, with own and scored metrics, over the chosen systems and segments.
+
+    `human` is the gold where options name several, `humans` are other people's scores.
+    """
+    from mbr.metaeval.clipping import Clip
     from mbr.metaeval.scoring import check_names
 
     check_names(getattr(options, "score", None) or [])
+    clip = Clip.parse(options.clip) if options.clip else None
     own = [_named(word) for word in getattr(options, "own", None) or []]
-    pairs = options.lp if isinstance(options.lp, list) else [options.lp]
-    pairs = list(dict.fromkeys(pairs)) if options.lp else [""]
-    if options.table is not None and len(pairs) > 1:
-        raise UsageError("a table holds one language pair; give one --lp with it")
+    pairs = _language_pairs(options)
+    references = _references(options, pairs)
+    gold = human if human is not None or isinstance(options.human, list) else options.human
     sets = []
     with ExitStack() as stack:
         cache = open_judgements(options, console, stack) if getattr(options, "score", None) else None
         for lp in pairs:
-            scores = _read(options, lp or "", humans, metrics)
+            scores = _read(options, lp, gold, references, humans, metrics)
             scores = scores.choose(options.systems, options.exclude_systems or [])
             if not humans:  # otherwise the segments that all people annotated decide
                 scores = scores.complete(getattr(options, "metrics", None) or [])
-            for note in scores.notes:
+            for note in (*scores.notes, *scores.assumed):
                 console.info(f"{scores.lp}: {note}" if len(pairs) > 1 else note)
-            sets.append(_with_own(replace(scores, notes=()), own, options, console, cache, anchored))
+            scores = _with_own(replace(scores, notes=()), own, options, console, cache, anchored)
+            scores = _at_level(scores, options)
+            sets.append(scores if clip is None else clip.apply(scores))
     return sets
 
 
-def _read(options: argparse.Namespace, lp: str, humans: Sequence[str], metrics: bool) -> ScoreSet:
+def _language_pairs(options: argparse.Namespace) -> list[str]:
+    from mbr.metaeval.folders import find_test_set
+    from pear.data.test_sets import main_result
+
+    words = options.lp if isinstance(options.lp, list) else [options.lp] if options.lp else []
+    pairs = list(dict.fromkeys(words))
+    if OFFICIAL in pairs and options.data is not None:
+        name = find_test_set(options.data, options.test_set).resolve().name
+        main = main_result(name)
+        if not main or len(pairs) > 1:
+            why = "stands alone" if main else f"is not known for {name}; name the language pairs"
+            raise UsageError(f"--lp {OFFICIAL}: the official mean over language pairs {why}")
+        return list(main)
+    if options.table is not None and len(pairs) > 1:
+        raise UsageError("a table holds one language pair; give one --lp with it")
+    return pairs or [""]
+
+
+def _references(options: argparse.Namespace, pairs: Sequence[str]) -> dict[str, str]:
+    """By language pair; "" stands for those that are not named."""
+    chosen: dict[str, str] = {}
+    for word in options.reference or []:
+        lp, equals, name = word.rpartition("=")
+        if not name or (equals and not lp):
+            raise UsageError(f"--reference {word}: expected NAME or LP=NAME, such as en-de=refB")
+        if lp in chosen:
+            raise UsageError(f"--reference {word}: {f'{lp} has' if lp else 'there is'} {chosen[lp]} already; give one")
+        if lp and lp not in pairs and pairs != [""]:
+            raise UsageError(f"--reference {word}: {lp} is not among the language pairs {', '.join(pairs)}")
+        chosen[lp] = name
+    return chosen
+
+
+def _at_level(scores: ScoreSet, options: argparse.Namespace) -> ScoreSet:
+    if options.level != "document":
+        return scores
+    from mbr.metaeval.documents import by_document
+    from mbr.metaeval.folders import document_scores, find_test_set
+
+    if options.data is None:
+        raise UsageError("--level document goes with --data, whose folders know the documents of segments")
+    return by_document(scores, *document_scores(find_test_set(options.data, options.test_set), scores))
+
+
+def _read(
+    options: argparse.Namespace,
+    lp: str,
+    human: str | None,
+    references: dict[str, str],
+    humans: Sequence[str],
+    metrics: bool,
+) -> ScoreSet:
     from mbr.metaeval.folders import find_test_set, read_folder
     from mbr.metaeval.tables import read_study
 
@@ -147,18 +258,18 @@ def _read(options: argparse.Namespace, lp: str, humans: Sequence[str], metrics: 
         )
     chosen = [] if not metrics else getattr(options, "metrics", None)
     if table is not None:
-        for name in ("test_set", "reference", "human_systems", "outliers"):
-            if getattr(options, name, None):
+        for name in ("test_set", "reference", "human_systems", "outliers", "domain"):
+            if getattr(options, name, None) is not None and getattr(options, name) is not False:
                 raise UsageError(f"--{name.replace('_', '-')} goes with --data, not with --table")
-        if options.human is None:
+        if human is None and getattr(options, "ratings", None) is None:  # raters are the gold
             raise UsageError("which column of the table is the gold? give --human COLUMN")
         columns = None if chosen is None else [*dict.fromkeys([*chosen, *humans])]
-        return read_study(table, options.human, metrics=columns, lp=lp)
+        return read_study(table, human, metrics=columns, lp=lp)
     return read_folder(
         find_test_set(options.data, options.test_set),
         lp,
-        options.human or "mqm",
-        reference=options.reference,
+        human,
+        reference=references.get(lp) or references.get(""),
         human_systems=options.human_systems,
         outliers=options.outliers,
         metrics=chosen,
@@ -174,11 +285,14 @@ def _with_own(
     cache: Cache | None,
     anchored: bool,
 ) -> ScoreSet:
+    from mbr.metaeval.documents import in_domains
     from mbr.metaeval.scoring import score_by_name
     from mbr.metaeval.tables import read_own
 
     for name, path in own:
         scores = scores.with_metrics(read_own(name, path.replace("{lp}", scores.lp), scores))
+    if getattr(options, "domain", None):
+        scores = in_domains(scores, options.domain)
     for word in getattr(options, "score", None) or []:
         scored = score_by_name(
             word,

@@ -85,9 +85,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 def _errors(options: argparse.Namespace) -> tuple[Errors, list[str]]:
     """The errors, and systems that are references or outliers."""
-    from mbr.metaeval.folders import OUTLIERS, find_test_set
+    from mbr.metaeval.folders import find_test_set
     from mbr.metaeval.oracle import RATINGS, read_mqm_errors, read_ratings
     from pear.data.folders import EvalFolder
+    from pear.data.test_sets import official
 
     if (options.errors is None) == (options.data is None):
         raise UsageError("which errors? give --errors FILE or --data FOLDER, one of them")
@@ -99,4 +100,5 @@ def _errors(options: argparse.Namespace) -> tuple[Errors, list[str]]:
     files = EvalFolder.open(find_test_set(options.data, options.test_set), options.lp or "")
     merged = (files.path / "human-scores" / f"{files.lp}.mqm.merged{RATINGS}").is_file()
     human = options.human or ("mqm.merged" if merged else "mqm")
-    return read_ratings(files, human), [*files.references, *OUTLIERS.get((files.name, files.lp), ())]
+    listed = official(files.name, files.lp)
+    return read_ratings(files, human), [*files.references, *(() if listed is None else listed.outliers)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from candidates.command.console import Console, Parser
 from candidates.common.errors import UsageError
-from mbr.cli.metaeval.agreement import add_statistics_options, write_table
+from mbr.cli.metaeval.agreement import add_statistics_options, make_table, write_tables
 from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
 
 if TYPE_CHECKING:
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 QUICK_START = """\
   mbr-metaeval parity --table wmt20.en-de.tsv --human mqm-col1 --humans mqm-col2 mqm-col3 --exclude-systems ref
   mbr-metaeval parity --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --human mqm --humans da-sqm
-  mbr-metaeval parity --ratings mqm_generalMT.tsv --groups 3"""
+  mbr-metaeval parity --table wmt20.en-de.tsv --human mqm-col1 mqm-col2 psqm-col1 --exclude-systems ref
+  mbr-metaeval parity --ratings mqm_generalMT.tsv --groups 3
+  mbr-metaeval parity --ratings mqm.tsv psqm.tsv --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de"""
 
 
 def parser() -> Parser:
@@ -27,16 +31,19 @@ def parser() -> Parser:
         "the metrics, on the segments that all of them annotated.",
         QUICK_START,
     )
-    add_score_set_options(p)
+    add_score_set_options(p, golds=True)
     g = p.add_argument_group("people")
     g.add_argument("--humans", nargs="+", action="extend", metavar="NAME", help="other human scores or columns")
     g.add_argument(
         "--ratings",
+        nargs="+",
+        action="extend",
         metavar="FILE",
-        help="instead of scores: judgments with raters (Google's MQM tables), from which evaluators with disjoint "
-        "raters are made on as many segments as possible",
+        help="judgments with raters: marked MQM errors, or a table with system, segment, rater and score (pSQM, ESA, "
+        "...); evaluators with disjoint raters are made of each on as many segments as possible. Metrics of --data or "
+        "--table stand beside them",
     )
-    g.add_argument("--groups", type=int, metavar="K", help="number of evaluators to make of --ratings (default: 3)")
+    g.add_argument("--groups", type=int, metavar="K", help="evaluators to make of each of --ratings (default: 3)")
     g = add_statistics_options(p, "spa,acc_eq")
     g.add_argument("--no-significance", action="store_true", help="plain ranks, without tests")
     add_output_options(p)
@@ -48,28 +55,58 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.metaeval.parity import human_parity
 
     parse_statistics(options.statistics.split(","))
+    began = time.monotonic()
+    golds = list(dict.fromkeys(options.human or []))
+    humans = [name for name in dict.fromkeys([*golds[1:], *(options.humans or [])]) if name not in golds[:1]]
     if options.ratings is not None:
-        scores = _rated(options)
+        scores = _rated(options, console)
+        golds, humans = [scores.human.name], []
     elif options.groups is not None:
         raise UsageError("--groups goes with --ratings FILE")
     else:
-        (scores,) = read_sets(options, console, humans=options.humans or [])
-    table = partial(human_parity, scores, options.humans or [])
-    return write_table("parity", options, console, table, significance=not options.no_significance)
+        (scores,) = read_sets(options, console, human=golds[0] if golds else None, humans=humans)
+    tables = [
+        make_table(
+            options,
+            console,
+            partial(human_parity, scores, humans, gold=gold),
+            significance=not options.no_significance,
+            quiet=number > 0,
+        )
+        for number, gold in enumerate(golds or [None])
+    ]
+    return write_tables("parity", options, console, [(table, {}) for table in tables], began)
 
 
-def _rated(options: argparse.Namespace) -> ScoreSet:
-    from mbr.metaeval.raters import read_evaluators
-    from pear.data import read_judgments
-    from pear.data.judgments import guess_format
+def _rated(options: argparse.Namespace, console: Console) -> ScoreSet:
+    """Evaluators that are made of raters, the first of them the gold, beside metrics where there are any."""
+    from mbr.metaeval.raters import beside_metrics, read_evaluators, together
+    from mbr.metaeval.ratings import read_rating_table
 
-    others = ("data", "test_set", "table", "human", "humans", "own", "score", "metrics")
-    for name in (*others, "reference", "human_systems", "outliers"):
+    beside = options.data is not None or options.table is not None
+    metric_options = ("test_set", "own", "score", "metrics", "reference", "human_systems", "outliers", "domain", "clip")
+    for name in ("human", "humans", *(() if beside else metric_options)):
         if getattr(options, name):
-            raise UsageError(
-                f"--{name.replace('_', '-')} does not go with --ratings, which makes all its evaluators of one file"
-            )
-    format = guess_format(options.ratings)
-    # Judgments of pairs shown side by side are read as single ones.
-    judgments = list(read_judgments(options.ratings, "mqm" if format == "sxs" else format, lp=options.lp))
-    return read_evaluators(judgments, options.groups or 3, only=options.systems, without=options.exclude_systems or [])
+            why = "which makes all its people of its files" if beside else "unless --data or --table has metrics"
+            raise UsageError(f"--{name.replace('_', '-')} does not go with --ratings, {why}")
+    groups = options.groups or 3
+    only, without = options.systems, options.exclude_systems or []
+    made = [
+        read_evaluators(list(read_rating_table(path, options.lp)), groups, name=name, only=only, without=without)
+        for name, path in _names(options.ratings).items()
+    ]
+    people = together(made)
+    if not beside:
+        return people
+    (scores,) = read_sets(options, console)
+    return beside_metrics(people, scores)
+
+
+def _names(paths: list[str]) -> dict[str, str]:
+    """The names of evaluators by file: `raters` of one file, the names of several."""
+    if len(paths) == 1:
+        return {"raters": paths[0]}
+    names = {Path(path).name.split(".")[0]: path for path in paths}
+    if len(names) < len(paths):
+        raise UsageError("--ratings: two files have the same name; rename one, evaluators are called by it")
+    return names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
+from typing import Any
 
 from candidates.command.console import Console, Parser
 from candidates.common.errors import UsageError
@@ -39,7 +40,7 @@ def parser() -> Parser:
     g.add_argument(
         "--add",
         metavar="resume-metric=WEIGHT,model=MODEL",
-        help="also each of them with RESUME added, as in mbr-decode; the weight of its paper is 0.2",
+        help="also each of them with RESUME added, as --score chrf+resume-metric=0.2,model=MODEL does for one",
     )
     add_judge_model_options(p, "models")
     add_output_options(p)
@@ -52,33 +53,29 @@ def run(options: argparse.Namespace, console: Console) -> int:
         raise UsageError("which post-edits? give --data FILE.tar.gz, or --sources, --before and --after")
 
     from mbr.cli.metaeval.output import Grid, write
-    from mbr.metaeval.postedits import Metric, post_edit_rate, read_post_edits
+    from mbr.evaluate.residual import parse_residual, split_residual
+    from mbr.metaeval.postedits import post_edit_rate, read_post_edits
     from mbr.metaeval.scoring import check_names, metric_by_name
     from mbr.metaeval.signature import signature
 
-    added = None if options.add is None else _added(options.add)
     words = list(dict.fromkeys(options.score or ["chrf"]))
+    if options.add is not None:
+        parse_residual(options.add)
+        words += [f"{word}+{options.add}" for word in words]
     check_names(words)
     edits = read_post_edits(options.data, [file for file in files if file is not None])
     with ExitStack() as stack:
-        cache = open_judgements(options, console, stack)
-        models = judge_model_options(options)
-        metrics: dict[str, Metric] = {
-            word: metric_by_name(
-                word, options=models, cache=cache, progress=console.shows_progress, report=console.info
-            )
-            for word in words
+        running: dict[str, Any] = {
+            "options": judge_model_options(options),
+            "cache": open_judgements(options, console, stack),
+            "progress": console.shows_progress,
+            "report": console.info,
         }
-        if added is not None:
-            from pear.resume_metric import ResumeMetric, with_resume_metric
-
-            weight, model = added
-            resume_metric = stack.enter_context(ResumeMetric.load(model, **models))
-            metrics |= {
-                f"{word} + {weight:g} resume-metric": with_resume_metric(metrics[word], resume_metric, weight)
-                for word in words
-            }
-        rates = [post_edit_rate(name, metric, edits) for name, metric in metrics.items()]
+        rates = []
+        for word in words:
+            base, residual = split_residual(word)
+            name = base + (residual.suffix if residual else "")
+            rates.append(post_edit_rate(name, metric_by_name(word, **running), edits))
     line = signature("post-edits", items=rates[0].items, unchanged=rates[0].unchanged)
     grid = Grid(
         corner="metric",
@@ -92,17 +89,3 @@ def run(options: argparse.Namespace, console: Console) -> int:
     )
     write([grid], {"signature": line, "rows": [rate.record() for rate in rates]}, options, line)
     return 0
-
-
-def _added(word: str) -> tuple[float, str]:
-    """Weight and model of RESUME, of a word such as `resume-metric=0.2,model=FOLDER`."""
-    from mbr.recipe.words import parse_terms
-    from pear.resume_metric import check_weight
-
-    weights, options = parse_terms([word], [])
-    ((name, weight),) = weights.items()
-    model = options.get(name, {}).get("model")
-    if name != "resume-metric" or len(options.get(name, {})) != 1 or not isinstance(model, str):
-        raise UsageError(f"--add {word!r}: expected resume-metric=WEIGHT,model=MODEL")
-    check_weight(weight)
-    return weight, model

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Run, write_jsonl
+from tests.support.tiny import tiny_model
 
 pytestmark = pytest.mark.one_world
 
@@ -144,6 +145,24 @@ def test_qe_reranking_is_a_row_of_its_own(warm: Run, tmp_path: Path, tiny_metric
     table = rows(tmp_path / "report")
     assert (table["cometkiwi"]["kind"], table["cometkiwi"]["passes"]) == ("quality", 9)
     assert "QE reranking" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+
+
+def test_pear_judges_choices_against_the_first_row_and_the_references(warm: Run, tmp_path: Path, ours: Path) -> None:
+    lists = write_jsonl(tmp_path / "lists.jsonl", LISTS)
+    resume = tiny_model(tmp_path, "resume")
+    done = warm(
+        "mbr-compare", "--preset", "pear-judge", "--candidates", lists, "--model", f"pear={ours}",
+        f"resume-metric={resume}", "--judge", "chrf+resume-metric=0.2", "--study", "0", "--device", "cpu", *FAST,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "pear: better than first candidate by" in done.stdout
+    assert "pear-ref: better than the reference by" in done.stdout
+    judges = {judge["name"]: judge for judge in report(tmp_path / "report")["judges"]}
+    assert list(judges) == ["pear", "pear-ref", "chrf", "chrf+0.2*RESUME"]
+    assert [judge["better_than"] for judge in judges.values()] == ["first candidate", "the reference", None, None]
+    assert all("pear@" in judges[name]["identity"] for name in ("pear", "pear-ref"))
+    scores = rows(tmp_path / "report")["first candidate"]["scores"]
+    assert scores["pear"]["score"] == 0
 
 
 def test_a_model_named_once_reaches_all_that_need_it(warm: Run, tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_a_judge_whose_model_is_missing_costs_only_its_own_column(warm: Run, tmp
     ("words", "code", "message"),
     [
         (["--references", "ref.txt"], 2, "no outputs to judge; give --systems"),
-        (["--systems", "good.txt"], 2, "need references; .*cometkiwi, metricx-qe"),
+        (["--systems", "good.txt"], 2, "need references; .*cometkiwi, .*metricx-qe"),
         (["--systems", "good.txt", "--judge", "comet"], 2, "comet needs references .--references FILE.; .*cometkiwi"),
         (["--systems", "good.txt", "--judge", "cometkiwi"], 2, "cometkiwi needs the sources .--sources FILE."),
         (["--systems", "good.txt", "--references", "ref.txt", "--judge", "blue"], 2, "judge 'blue' is unknown"),

@@ -47,6 +47,29 @@ def test_system_scores_on_real_outputs_are_sacrebleus(name: str, wmt23: Path) ->
             assert judge.segment_scores(statistics)[:9].tolist() == first
 
 
+@pytest.mark.parametrize("block", [1, 40, 10**6])
+@pytest.mark.parametrize("references", [1, 2, 3])
+@pytest.mark.parametrize("name", THEIRS)
+def test_statistics_are_sacrebleus_however_many_texts_are_counted_at_once(
+    name: str, references: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mbr.evaluate.lexical.BLOCK_CHARACTERS", block)
+    sets = [[ODD[(3 * place + slot) % len(ODD)] for slot in range(references)] for place in range(len(ODD))]
+    rows = [
+        (output, *segment) for segment in sets for output in (*ODD[::2], "the the cat (sat) on the mat.", *ODD[1:3])
+    ]
+    metric = THEIRS[name][0]
+    expected = [
+        metric._compute_segment_statistics(
+            metric._preprocess_segment(output),
+            metric._extract_reference_info([metric._preprocess_segment(text) for text in segment]),
+        )
+        for output, *segment in rows
+    ]
+    with JudgeSpec(name).open(references=references) as judge:
+        assert judge.judge(rows).statistics.tolist() == expected
+
+
 @pytest.mark.parametrize("name", THEIRS)
 def test_odd_segments_score_as_in_sacrebleu(name: str) -> None:
     pairs = [(output, reference) for output in ODD for reference in ODD]
@@ -86,7 +109,7 @@ def test_words_on_the_command_line_become_judges_with_labels() -> None:
     ("words", "message"),
     [
         (["blue"], "judge 'blue' is unknown; expected one of chrf, chrf"),
-        (["comet-qe"], "judge 'comet-qe' is unknown"),
+        (["bleurt-qe"], "judge 'bleurt-qe' is unknown"),
         (["bleu=x"], "takes no model"),
         (["comet="], "no model behind"),
         (["chrf", "chrf"], "named twice"),

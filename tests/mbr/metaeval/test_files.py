@@ -30,11 +30,10 @@ def test_a_folder_gives_systems_and_metrics_as_the_official_results(tmp_path: Pa
     assert scores.metric("close").segments.tolist() == [METRICS["close-refA"][name] for name in scores.systems]  # type: ignore[union-attr]
     assert scores.texts is not None
     assert scores.texts.outputs[2] == ["Hund", "Zwei", "Regen", "Nichts"]
-    assert scores.notes[0] == "not among the systems, as in the official results: refA, refB"
-    assert scores.notes[1].startswith("the official reference and outliers of wmt99 are not known here")
-    assert scores.notes[2] == "holes is left out: 1 translation that people scored has no score; expected a number"
-    assert scores.notes[3].startswith("partial is left out: ")
-    assert scores.notes[3].endswith("no score of poor; expected one of every system that people scored")
+    assert scores.notes[0] == "not among the systems (references): refA, refB"
+    assert scores.notes[1] == "holes is left out: 1 translation that people scored has no score; expected a number"
+    assert scores.notes[2].startswith("partial is left out: ")
+    assert scores.notes[2].endswith("no score of poor; expected one of every system that people scored")
 
 
 def test_choices_in_a_folder(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.mbr.metaeval.made import HUMAN, METRICS, OUTPUTS, SOURCES, write_scor
 
 pytestmark = pytest.mark.one_world
 
-TASKS = ("parity", "correlation", "noise", "oracle", "anchors", "post-edits")
+TASKS = ("choice", "parity", "correlation", "noise", "oracle", "anchors", "post-edits")
 
 
 @pytest.fixture
@@ -46,10 +46,12 @@ def test_a_transcript(folder: Path, warm: Run) -> None:
         "ranked by acc_eq*\n"
         "* compares with no reference\n"
         "below the line: scores without knowledge of translation; every metric should be far above\n"
+        "not official: wmt99 is not a known test set, so nothing here is official; assumed: reference refA "
+        "(--reference), gold mqm (--human), no outliers (--exclude-systems)\n"
         "METAEVAL|task:agreement|set:wmt99|lp:en-de|human:mqm|ref:refA|systems:3|segments:3|seed:1|version:0.1.0\n"
     )
     told = result.stderr.splitlines()
-    assert told[0] == "mbr-metaeval: not among the systems, as in the official results: refA, refB"
+    assert told[0] == "mbr-metaeval: not among the systems (references): refA, refB"
     assert any("partial is left out" in line for line in told)
     assert re.fullmatch(r"mbr-metaeval: 3 evaluators, 3 statistics in [\d.]+ s", told[-1])
 
@@ -195,6 +197,76 @@ def test_own_differences_and_anchors(folder: Path, warm: Run) -> None:
     assert [row["anchor"] for row in json.loads(anchors.stdout)["rows"]] == ["reference", "good", "mid", "poor"]
 
 
+def test_choices_as_a_user_sees_them(folder: Path, warm: Run) -> None:
+    words = (*SET, "--utility", "chrf", "--draws", "50")
+    result = warm("mbr-metaeval", "choice", *words, "--plot", "choice.svg")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "wmt99 en-de: choices judged by mqm, 3 systems, 3 segments"
+    assert lines[2].split() == ["metric", "rank", "choice", "regret", "RRP", "over", "good", "95", "%", "interval"]
+    assert [line.split()[0] for line in lines[4:7]] == ["close", "MBR", "blind*"]
+    assert "good (best system)" in result.stdout
+    assert "No metric without reference chooses better than always taking good." in lines
+    assert "not official: wmt99 is not a known test set" in result.stdout
+    ET.parse(folder / "choice.svg")
+    record = json.loads(warm("mbr-metaeval", "choice", *words, "--format", "json").stdout)
+    assert (record["best_system"], record["official"], record["ties"]) == ("good", False, "mean")
+    rows = {row["metric"]: row for row in record["rows"]}
+    assert (rows["oracle"]["choice_regret"], rows["random"]["choice_regret"]) == pytest.approx((0, 1))
+    assert len(record["significance"]["metrics"]) == 3
+    tsv = warm("mbr-metaeval", "choice", *words, "--format", "tsv", "--ties", "first").stdout.splitlines()
+    assert tsv[0].split("\t")[-4:] == ["rrp", "gain", "gain_low", "gain_high"]
+    write_set(folder / "data", lp="en-fr")
+    several = ("choice", "--data", "data", "--lp", "en-de", "en-fr", "--draws", "9", "--plot", "both.svg")
+    both = json.loads(warm("mbr-metaeval", *several, "--format", "json").stdout)
+    assert [part["lp"] for part in both["language_pairs"]] == ["en-de", "en-fr"]
+    drawn = ET.parse(folder / "both.svg").getroot()
+    assert len([element for element in drawn if element.tag.endswith("svg")]) == 2
+
+
+def test_domains_golds_levels_and_clips_as_a_user_sees_them(folder: Path, warm: Run) -> None:
+    docs = folder / "data" / "wmt99" / "documents"
+    docs.mkdir()
+    (docs / "en-de.docs").write_text("news\td1\nsocial\td2\nsocial\td2\nsocial\td3\n")
+    words = (*SET, "--statistics", "acc_eq,pdp", "--no-sanity")
+    parts = warm("mbr-metaeval", *words, "--domain")
+    assert "acc_eq* by domain; annotated segments: news 1, social 2\n" in parts.stdout
+    record = json.loads(warm("mbr-metaeval", *words, "--domain", "--format", "json").stdout)
+    assert [part["domain"] for part in record["domains"]] == ["news", "social"]
+    tsv = [line.split("\t") for line in warm("mbr-metaeval", *words, "--domain", "--format", "tsv").stdout.splitlines()]
+    assert tsv[0][:3] == ["metric", "domain", "lp"]
+    assert {row[1] for row in tsv[1:]} == {"", "news", "social"}
+    one = warm("mbr-metaeval", *words, "--domain", "social", "--clip=-5:", "--level", "document")
+    assert one.stdout.startswith(
+        "wmt99 en-de domain social clip -5:: agreement with mqm, 3 systems, 2 annotated documents"
+    )
+    assert "|domain:social|level:document|clip:-5:|" in one.stdout
+    golds = warm("mbr-metaeval", *words, "--human", "mqm", "esa")
+    assert "acc_eq* by gold; annotated segments: mqm 3, esa 4\n" in golds.stdout
+    both = json.loads(warm("mbr-metaeval", *words, "--human", "mqm", "esa", "--format", "json").stdout)
+    assert [part["human"] for part in both["golds"]] == ["mqm", "esa"]
+    parity = warm("mbr-metaeval", "parity", *SET, "--human", "mqm", "esa", "--no-significance")
+    assert "esa (human)" in parity.stdout
+    assert "mqm (human)" in parity.stdout
+
+
+def test_raters_beside_metrics_as_a_user_sees_them(folder: Path, warm: Run) -> None:
+    rows = [
+        f"{system}\t{segment}\t{rater}\t{place + (rater == 'a')}"
+        for place, system in enumerate(("poor", "mid", "good"))
+        for segment in (1, 2, 4)
+        for rater in "ab"
+    ]
+    (folder / "psqm.tsv").write_text("system\tseg_id\trater\tscore\n" + "\n".join(rows) + "\n")
+    result = warm("mbr-metaeval", "parity", "--ratings", "psqm.tsv", "--groups", "2", *SET, "--no-significance")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("wmt99 en-de: agreement with raters-1, 3 systems, 3 annotated segments")
+    assert re.search(r"raters-2 \(human\) +1 ", result.stdout)
+    assert re.search(r"close +\d ", result.stdout)
+    alone = warm("mbr-metaeval", "parity", "--ratings", "psqm.tsv", "--groups", "2", "--metrics", "close")
+    assert (alone.returncode, "--metrics does not go with --ratings, unless" in alone.stderr) == (2, True)
+
+
 def test_oracles_of_a_folder(folder: Path, warm: Run) -> None:
     rating = '{"errors": [{"category": "Fluency/Grammar", "severity": "minor"}]}'
     path = folder / "data" / "wmt99" / "human-scores" / "en-de.mqm.seg.rating"
@@ -220,7 +292,7 @@ def test_post_edits(folder: Path, warm: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("nonsense",), 2, "task 'nonsense' is unknown; expected one of agreement, parity"),
+        (("nonsense",), 2, "task 'nonsense' is unknown; expected one of agreement, choice"),
         ((), 2, "which scores? give --data FOLDER or --table FILE"),
         (("--data", "nowhere"), 3, "nowhere: no such folder"),
         (("--data", "data", "--test-set", "wmt98"), 3, "no test set 'wmt98'; found wmt99"),
@@ -236,6 +308,13 @@ def test_post_edits(folder: Path, warm: Run) -> None:
         ((*SET, "--systems", "nobody"), 2, "no system 'nobody'; there are good, mid, poor"),
         ((*SET, "--draws", "0"), 2, "--draws 0 is not a positive number"),
         ((*SET, "--table", "x.tsv"), 2, "not both"),
+        ((*SET, "--clip", "5"), 2, "--clip '5': expected LOW:HIGH"),
+        ((*SET, "--domain", "news"), 3, "the domains of segments are not known"),
+        ((*SET, "--domain"), 3, "the domains of segments are not known"),
+        ((*SET, "--level", "document"), 3, "the documents of segments are not known"),
+        (("--data", "data", "--lp", "official"), 2, "the official mean over language pairs is not known for wmt99"),
+        (("choice", *SET, "--utility", "nonsense"), 2, "'nonsense' is no utility"),
+        (("parity", "--ratings", "x.tsv", "--human", "mqm"), 2, "--human does not go with --ratings"),
         (("--table", "none.tsv"), 2, "which column of the table is the gold?"),
         (("--table", "none.tsv", "--human", "x", "--test-set", "y"), 2, "--test-set goes with --data"),
         (("parity", *SET), 2, "no human scores but the gold"),
@@ -243,6 +322,8 @@ def test_post_edits(folder: Path, warm: Run) -> None:
         (("oracle",), 2, "which errors?"),
         (("anchors", *SET), 2, "no pairwise metric"),
         (("post-edits",), 2, "which post-edits?"),
+        ((*SET, "--score", "chrf+resume-metric=much"), 2, "'much' is not a number"),
+        (("resume-metric", *SET), 2, "which RESUME? give --model MODEL"),
         (("correlation", *SET, "--plot", "a.svg", "-o", "a.svg"), 2, "--output and --plot name the same file"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from mbr.metaeval import ScoreSet, human_parity, meta_evaluate, read_folder, read_study
 from mbr.metaeval.oracle import Oracle, oracle_study, read_mqm_errors, read_ratings, spearman_table
 from mbr.metaeval.parity import common_segments
-from mbr.metaeval.raters import read_evaluators
+from mbr.metaeval.raters import beside_metrics, read_evaluators
 from mbr.metaeval.spa import spa_range
 from pear.data import read_judgments
 from pear.data.folders import EvalFolder
@@ -139,6 +139,46 @@ def test_rows_of_the_human_parity_paper(
         assert 100 * (found["spa"] or 0) == pytest.approx(spa, abs=0.18 if name.startswith("psqm") else 0.015), name
 
 
+# Proietti et al. 2025, tables 10 to 12: SPA and acc_eq* with MQM-2023-1, -2 and -3 as the gold, 376 segments.
+GOLDS = {
+    "1": {
+        "2": (95.20, 60.04),
+        "3": (97.09, 56.62),
+        "MetricX-23-XXL": (94.93, 61.65),
+        "MetricX-23-QE-XXL": (94.52, 61.14),
+    },
+    "2": {
+        "1": (95.20, 60.03),
+        "3": (95.50, 59.25),
+        "MetricX-23-XXL": (96.51, 64.61),
+        "MetricX-23-QE-XXL": (94.99, 63.51),
+    },
+    "3": {
+        "1": (97.09, 56.46),
+        "2": (95.50, 59.25),
+        "MetricX-23-XXL": (96.86, 61.26),
+        "MetricX-23-QE-XXL": (96.47, 60.55),
+    },
+}
+
+
+def test_every_gold_of_appendix_f() -> None:
+    """One reading, each of the people as the gold in turn, on the same segments."""
+    columns = {number: f"mqm-col{number}_more_data" for number in GOLDS}
+    metrics = [*columns.values(), "MetricX-23-XXL", "MetricX-23-QE-XXL"]
+    scores = read_study(data("human-parity", "wmt23.en-de.tsv"), columns["1"], metrics=metrics[1:])
+    scores = scores.choose(without=["refA"])
+    people = [columns["2"], columns["3"]]
+    for gold, rows in GOLDS.items():
+        table = human_parity(scores, people, gold=columns[gold], significance=False)
+        assert (table.human, table.segments) == (columns[gold], (376,))
+        for name, (spa, accuracy) in rows.items():
+            found = table.row(columns.get(name, name))
+            assert found.kind == ("human" if name in columns else "metric")
+            assert f"{100 * (found.values['acc_eq'] or 0):.2f}" == f"{accuracy:.2f}", (gold, name)
+            assert 100 * (found.values["spa"] or 0) == pytest.approx(spa, abs=0.05), (gold, name)
+
+
 # Table 2 of the PDP paper: importance, count, weight, acc_eq, PDP; its "1.109" is .109.
 TABLE_2 = """
 925 249 3.715 .451 .310
@@ -204,3 +244,14 @@ def test_raters_of_a_real_campaign_are_kept_apart() -> None:
     scores = read_evaluators(rows, 3)
     assert (len(scores.systems), len(scores.segments), len(scores.metrics)) == (10, 86, 2)
     assert not np.isnan(scores.gold).any()
+    beside = beside_metrics(scores, read_folder(data("mt-metrics-eval-v2", "wmt23"), "en-de", metrics=["COMET"]))
+    assert (len(beside.systems), len(beside.segments)) == (7, 86)
+    assert [one.name for one in beside.metrics] == ["raters-2", "raters-3", "COMET"]
+    table = human_parity(beside, significance=False)
+    assert {row.metric: row.kind for row in table.rows if row.kind != "sanity"} == {
+        "raters-2": "human",
+        "raters-3": "human",
+        "COMET": "metric",
+    }
+    place = scores.systems.index("ONLINE-A"), beside.systems.index("ONLINE-A")
+    np.testing.assert_array_equal(scores.gold[place[0]], beside.gold[place[1]])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from candidates.common.errors import InputError, UsageError
-from mbr.metaeval import raters
-from mbr.metaeval.raters import disjoint_groups, read_evaluators
+from mbr.metaeval import Scores, ScoreSet, Texts, human_parity, raters
+from mbr.metaeval.raters import beside_metrics, disjoint_groups, read_evaluators, together
+from mbr.metaeval.ratings import read_rating_table
 from pear.data import Judgment
 
 pytestmark = pytest.mark.one_world
@@ -76,3 +80,101 @@ def test_too_few_raters() -> None:
         disjoint_groups({1: {"a"}}, 1)
     with pytest.raises(InputError, match="no segment has 2 raters"):
         disjoint_groups({1: {"a"}, 2: {"b"}}, 2)
+
+
+RATINGS = [("1", "ab"), ("2", "ab"), ("3", "bc")]
+
+
+def rating_rows(columns: tuple[str, ...], scale: float) -> list[dict[str, object]]:
+    """Three systems, three segments; a rater's level is their letter."""
+    return [
+        dict(zip(columns, (system, segment, rater, scale * (ord(rater) - 97 - place)), strict=True))
+        for segment, people in RATINGS
+        for rater in people
+        for place, system in enumerate("xyz")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "columns"),
+    [
+        ("psqm.tsv", ("system", "seg_id", "rater", "score")),
+        ("esa.csv", ("system", "segment_id", "annotator", "score")),
+        ("esa.jsonl", ("system", "line_id", "user", "overall")),
+    ],
+)
+def test_any_table_of_ratings(tmp_path: Path, file: str, columns: tuple[str, ...]) -> None:
+    path, rows = tmp_path / file, rating_rows(columns, 1.0)
+    if file.endswith(".jsonl"):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        mark = "," if file.endswith(".csv") else "\t"
+        path.write_text("\n".join([mark.join(columns), *(mark.join(map(str, row.values())) for row in rows)]) + "\n")
+    judgments = list(read_rating_table(path))
+    assert (len(judgments), judgments[0].rater, judgments[0].segment) == (18, "a", "1")
+    made = read_evaluators(judgments, 2, name="esa")
+    assert (made.human.name, made.segments, made.systems) == ("esa-1", ("1", "2", "3"), ("x", "y", "z"))
+    assert made.texts is None
+    np.testing.assert_array_equal(made.metrics[0].segments, [[1, 1, 1], [0, 0, 0], [-1, -1, -1]])  # b
+    np.testing.assert_array_equal(made.gold, [[0, 0, 2], [-1, -1, 1], [-2, -2, 0]])  # a, and c where a is not
+    path.write_text("system\tseg_id\tscore\nx\t1\t5\n" if file.endswith("tsv") else path.read_text())
+    if file.endswith("tsv"):
+        with pytest.raises(InputError, match="no column rater or annotator"):
+            list(read_rating_table(path))
+
+
+def test_evaluators_of_several_tables_and_metrics_beside_them(tmp_path: Path) -> None:
+    rows = rating_rows(("system", "segment", "rater", "score"), 1.0)
+    judgments = [
+        Judgment(
+            "",
+            "",
+            float(str(row["score"])),
+            system=str(row["system"]),
+            segment=str(row["segment"]),
+            rater=str(row["rater"]),
+        )
+        for row in rows
+    ]
+    mqm = read_evaluators(judgments, 2, name="mqm")
+    psqm = read_evaluators([one for one in judgments if one.segment != "1"], 2, name="psqm")
+    both = together([mqm, psqm])
+    assert (both.segments, both.human.name) == (("2", "3"), "mqm-1")
+    assert [one.name for one in both.metrics] == ["mqm-2", "psqm-1", "psqm-2"]
+    metric = np.arange(12.0).reshape(4, 3)
+    scores = ScoreSet(
+        "set",
+        "en-de",
+        Scores("", np.zeros((4, 3))),
+        ("w", "x", "y", "z"),
+        ("1", "2", "3"),
+        (Scores("metric", metric),),
+    )
+    beside = beside_metrics(both, scores)
+    assert beside.systems == ("x", "y", "z")
+    np.testing.assert_array_equal(beside.metric("metric").segments, metric[1:, 1:])
+    np.testing.assert_array_equal(beside.gold, both.gold)
+    table = human_parity(beside, significance=False)
+    assert {row.metric for row in table.rows if row.kind == "human"} == {"psqm-1", "mqm-2", "psqm-2"}
+    other = read_evaluators([replace(one, system=one.system.upper()) for one in judgments], 2)
+    with pytest.raises(InputError, match="share 0 systems"):
+        together([mqm, other])
+    with pytest.raises(InputError, match="expected at least two of the same name"):
+        beside_metrics(other, scores)
+    with pytest.raises(InputError, match="ratings of segment '3' have no place"):
+        beside_metrics(both, scores.columns(np.array([0, 1])))
+
+
+def test_segments_are_matched_by_their_source() -> None:
+    judgments = [
+        Judgment(source, "t", float(score), system=system, document="d", segment=segment, rater=rater)
+        for segment, source in (("7", "A dog."), ("3", "Yes."))
+        for rater in "ab"
+        for score, system in enumerate("xy")
+    ]
+    people = read_evaluators(judgments, 2)
+    texts = Texts(["Yes.", "A dog.", "Yes."], [["", "", ""], ["", "", ""]])
+    metric = Scores("metric", np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+    scores = ScoreSet("s", "", Scores("", np.zeros((2, 3))), ("x", "y"), ("1", "2", "3"), (metric,), texts)
+    found = beside_metrics(people, scores).metric("metric").segments
+    np.testing.assert_array_equal(found, [[2, 3], [5, 6]])  # the second "Yes." is segment 3

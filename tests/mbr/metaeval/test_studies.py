@@ -15,7 +15,7 @@ import pytest
 from candidates.common.errors import InputError, MbrError, UsageError
 from mbr.drawing import Panel, heat_map, line_panels
 from mbr.metaeval import Scores, ScoreSet, measure, read_folder
-from mbr.metaeval.anchors import anchor_stability
+from mbr.metaeval.anchors import anchor_plot, anchor_stability
 from mbr.metaeval.correlation import correlate
 from mbr.metaeval.noise import KINDS, _disturbed, noise_study
 from mbr.metaeval.oracle import oracle_study, read_mqm_errors, read_ratings, spearman
@@ -111,7 +111,7 @@ def test_an_anchor_takes_its_system_out() -> None:
     values = scores.metric("near").segments
     assert values is not None
     pairwise = scores.with_metrics(Scores.pairwise("pairs", values[:, None] - values[None], values - 1.0))
-    found = anchor_stability(pairwise)
+    found = anchor_stability([pairwise])
     assert [one.anchor for one in found] == ["reference", *scores.systems]
     assert [one.systems for one in found] == [5, 4, 4, 4, 4, 4]
     # The anchored score is near itself, but for a level of the segment that no statistic of ranks minds.
@@ -121,14 +121,38 @@ def test_an_anchor_takes_its_system_out() -> None:
     usual = measure(Gold(less.gold), less.metric("near"), ["acc_eq"])
     assert found[1].acc_eq == pytest.approx(usual["acc_eq"])
     assert all(one.rank == 1 and one.metrics == 4 for one in found)
-    assert [one.anchor for one in anchor_stability(pairwise, ["system3"])] == ["system3"]
+    assert [one.anchor for one in anchor_stability([pairwise], ["system3"])] == ["system3"]
     with pytest.raises(UsageError, match="no anchor 'x'"):
-        anchor_stability(pairwise, ["x"])
+        anchor_stability([pairwise], ["x"])
     with pytest.raises(UsageError, match="no pairwise metric"):
-        anchor_stability(scores)
+        anchor_stability([scores])
     without = scores.with_metrics(Scores.pairwise("pairs", values[:, None] - values[None]))
     with pytest.raises(UsageError, match="pairs was not scored against the reference"):
-        anchor_stability(without, ["reference"])
+        anchor_stability([without], ["reference"])
+
+
+def test_anchors_over_several_language_pairs_are_ranked_by_the_mean() -> None:
+    sets = []
+    for lp, seed, count in (("en-de", 1, 5), ("en-fr", 2, 4)):
+        scores = score_set(lp, systems=count, seed=seed)
+        values = scores.metric("near").segments
+        assert values is not None
+        pairs = Scores.pairwise("pairs", values[:, None] - values[None], values - 1.0)
+        poor = Scores.pairwise("poor", values[None] - values[:, None], -values)
+        sets.append(scores.with_metrics(pairs, poor))
+    found = anchor_stability(sets)
+    shared = [f"system{number}" for number in range(4)]  # system4 is in one of them
+    assert [one.anchor for one in found if one.metric == "pairs"] == ["reference", *shared]
+    single = [anchor_stability([scores], ["system2"])[0] for scores in sets]
+    mean = next(one for one in found if (one.metric, one.anchor) == ("pairs", "system2"))
+    assert mean.average == pytest.approx((single[0].average + single[1].average) / 2)
+    assert mean.systems == 4 + 3
+    ranks = {one.rank for one in found if one.metric == "poor"}
+    assert ranks == {4}
+    texts = [element.text for element in ET.fromstring(anchor_plot(found, "a < b")).iter() if element.text]
+    assert {"a < b", "human reference", "system3", "pairs", "poor", "1", "4"} <= {text.strip() for text in texts}
+    with pytest.raises(UsageError, match="no anchor 'system4'; there are reference, system0"):
+        anchor_stability(sets, ["system4"])
 
 
 def test_what_the_anchor_was_not_compared_with_does_not_count() -> None:
@@ -139,7 +163,7 @@ def test_what_the_anchor_was_not_compared_with_does_not_count() -> None:
     differences = values[:, None] - values[None]
     judged = ~np.isnan(scores.gold)
     known = np.where(judged[:, None] & judged[None], differences, np.nan)
-    some = anchor_stability(scores.with_metrics(Scores.pairwise("pairs", known)), ["system1"])[0]
+    some = anchor_stability([scores.with_metrics(Scores.pairwise("pairs", known))], ["system1"])[0]
     gold = np.where(judged[1], scores.gold, np.nan)  # segments that people scored the anchor in
     kept = [0, 2, 3, 4]
     usual = measure(Gold(gold[kept]), Scores("near", values[kept]), ["acc_eq"])
@@ -246,8 +270,7 @@ def test_a_judge_by_name_scores_the_outputs(tmp_path: Path) -> None:
     ter = score_by_name("ter", known)
     assert ter.segments is not None
     assert ter.segments.max() == 0  # turned round: higher is better
-    rate = metric_by_name("chrf")(SOURCES, OUTPUTS["refA"], OUTPUTS["mid"])
-    np.testing.assert_allclose(100 * rate, found.segments[1])
+    np.testing.assert_allclose(metric_by_name("chrf")(SOURCES, OUTPUTS["refA"], OUTPUTS["mid"]), found.segments[1])
     with pytest.raises(UsageError, match="scoring needs the systems' outputs"):
         score_by_name("chrf", score_set())
     with pytest.raises(UsageError, match="'nonsense' is no judge or utility"):
