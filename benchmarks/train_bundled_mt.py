@@ -25,11 +25,17 @@ from candidates.training.export import write_translator
 from candidates.training.loop import Recipe, train
 from candidates.training.split import PARTS, Part, read_pairs
 
-# Both start from the bundled English-German model: one vocabulary serves both directions.
-COMMON: dict[str, Any] = {"steps": 6_000, "batch_tokens": 3072, "precision": "bf16", "start": str(BUNDLED / "en-de")}
+# Both continue the bundled models, which have one vocabulary, at half the rate that a new model learns with.
+COMMON: dict[str, Any] = {
+    "steps": 6_000,
+    "batch_tokens": 3072,
+    "precision": "bf16",
+    "matrix_rate": 2e-3,
+    "other_rate": 2e-3,
+}
 RECIPES = {
-    "en-de": Recipe(**COMMON, encoder_layers=6),
-    "de-en": Recipe(**{**COMMON, "steps": 1100, "cool_down": 0.25}),
+    "en-de": Recipe(**COMMON, encoder_layers=6, start=str(BUNDLED / "en-de")),
+    "de-en": Recipe(**COMMON, start=str(BUNDLED / "de-en")),
 }
 
 

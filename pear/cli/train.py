@@ -111,6 +111,11 @@ def parser() -> Parser:
     g.add_argument(
         "--hidden-sizes", nargs="+", type=int, metavar="N", help="of a fresh head (default: as in the papers)"
     )
+    g.add_argument(
+        "--architecture",
+        choices=("unified", "comet"),
+        help="of RESUME: texts encoded together, or each alone as in COMET (default: unified)",
+    )
     add_model_options(p, "hub (of the first weights)", ("revision", *HUB))
 
     _add_recipe(p.add_argument_group("recipe"))
@@ -231,6 +236,8 @@ def _recipe(options: argparse.Namespace) -> Recipe:
 def _origin(options: argparse.Namespace) -> Origin:
     from pear.training.origin import Origin
 
+    if options.architecture is not None and options.kind != "resume":
+        raise UsageError(f"--architecture has no meaning for --kind {options.kind or Recipe.kind}; leave it out")
     sizes = {name: getattr(options, name) for name in ("layers", "hidden", "heads", "vocabulary")}
     return Origin(
         model=options.from_model,
@@ -240,6 +247,7 @@ def _origin(options: argparse.Namespace) -> Origin:
         cache_dir=options.cache_dir,
         offline=options.offline,
         hidden_sizes=tuple(options.hidden_sizes) if options.hidden_sizes else None,
+        architecture=options.architecture,
         **{name: value for name, value in sizes.items() if value is not None},
     )
 

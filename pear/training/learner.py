@@ -49,7 +49,7 @@ class Learner(nn.Module):
     def forward(self, batch: TrainingBatch) -> tuple[Tensor, Tensor | None]:
         """Scores [rows], and predictions [words, channels] where the batch has word targets."""
         with torch.no_grad() if self.frozen else contextlib.nullcontext():
-            hidden = self.network.encode(batch.ids, batch.attention.long())
+            hidden = self.network.encode(*self.network.inputs(batch.ids, batch.attention.long(), batch.spans))
         scores = self.network.score(hidden, batch.spans)
         if self.words is None:
             return scores, None

@@ -24,8 +24,9 @@ class Origin:
     revision: str | None = None
     cache_dir: str | None = None
     offline: bool = False
-    # of a fresh head; None for the sizes of the papers
+    # of a fresh head; None for the sizes of the papers, and for RESUME's own architecture (unified)
     hidden_sizes: tuple[int, ...] | None = None
+    architecture: str | None = None
     dropout: float = 0.1
 
     def __post_init__(self) -> None:

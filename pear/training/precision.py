@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from candidates.common.errors import UsageError
+from pear.runtime.precision import has_bf16
 
 
 def autocast_of(device: torch.device, dtype: str) -> Callable[[], AbstractContextManager[Any]]:
@@ -20,16 +20,3 @@ def autocast_of(device: torch.device, dtype: str) -> Callable[[], AbstractContex
     if dtype == "float32" or not has_bf16(device):
         return contextlib.nullcontext
     return lambda: torch.autocast(device.type, torch.bfloat16)
-
-
-def has_bf16(device: torch.device) -> bool:
-    """Whether the device multiplies bf16 matrices in hardware."""
-    if device.type == "cuda":
-        return bool(torch.cuda.get_device_capability(device)[0] >= 8)
-    if device.type != "cpu":
-        return False
-    try:
-        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("flags", 2)[1].split("\n", 1)[0].split()
-    except (OSError, IndexError):
-        return False
-    return "amx_bf16" in flags or "avx512_bf16" in flags

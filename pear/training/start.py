@@ -46,7 +46,12 @@ def begin(kind: Kind, origin: Origin, texts: Iterable[str] = (), *, seed: int = 
 
 def _head(kind: Kind, origin: Origin) -> HeadConfig:
     config = ResumeMetricNetwork.HEAD if kind == "resume" else HeadConfig()
-    return replace(config, hidden_sizes=origin.hidden_sizes or config.hidden_sizes, dropout=origin.dropout)
+    return replace(
+        config,
+        hidden_sizes=origin.hidden_sizes or config.hidden_sizes,
+        dropout=origin.dropout,
+        architecture=origin.architecture or config.architecture,
+    )
 
 
 def _from_model(kind: Kind, origin: Origin) -> Checkpoint:
@@ -57,11 +62,14 @@ def _from_model(kind: Kind, origin: Origin) -> Checkpoint:
         cache_dir=origin.cache_dir,
         local_files_only=origin.offline,
         kind=None,
+        trainable=True,
     )
     before = checkpoint.network
     same_head = kind == before.kind or "resume" not in (kind, before.kind)
     if same_head and origin.hidden_sizes is not None:
         raise UsageError("hidden_sizes is for a fresh head; the model has one")
+    if same_head and origin.architecture not in (None, before.config.architecture):
+        raise UsageError(f"the model has the architecture {before.config.architecture}, not {origin.architecture}")
     if before.kind == kind:
         return checkpoint
     network = build_network(kind, before.encoder, before.config if same_head else _head(kind, origin))

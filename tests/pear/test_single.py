@@ -55,15 +55,6 @@ def test_each_kind_asks_for_what_it_reads(folders: dict[str, Path], ours: Path) 
         Single.load(ours)
 
 
-def test_ctranslate2_gives_the_same_scores(folders: dict[str, Path]) -> None:
-    with (
-        Single.load(folders["single"], device="cpu") as exact,
-        Single.load(folders["single"], backend="ct2", compute_type="float32") as fast,
-    ):
-        np.testing.assert_allclose(fast.score(PAIRS), exact.score(PAIRS), atol=1e-4)
-        assert "same preference in 100%" in str(fast.engine.agreement)
-
-
 def test_rows_of_different_sizes_are_refused(tmp_path: Path) -> None:
     checkpoint = random_checkpoint(tmp_path / "x", **SHAPE)
     engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu")

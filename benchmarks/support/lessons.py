@@ -1,0 +1,58 @@
+"""Training lists for the bundled PEAR: candidates with the teacher's scores, and damaged references.
+
+Each source whose lists no translation model learnt from gives up to three lists. `top`: the candidates that the teacher
+puts first, where the choice is made and differences are small. `spread`: some of the whole list. `damaged`: the
+reference beside damaged copies of it, graded, and the beam's best.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.support.evidence import Evidence, Teacher
+from pear.data.corruptions import corrupted
+
+TOP, OF_TOP, SPREAD = 30, 12, 10  # candidates: the best ones, those drawn of them, those drawn of all
+DAMAGED = 4  # damaged copies of a reference
+SWAPPED = 1  # of these, copies with words in another order, which other damage teaches least
+LEAST_DAMAGE, PER_PENALTY = 0.5, 3.0  # points that a damaged reference loses: at least, and for a penalty of one
+
+
+def lesson_rows(
+    evidence: Iterable[Evidence], teacher: Teacher, references: dict[str, list[str]]
+) -> Iterator[dict[str, Any]]:
+    """The training lists as rows of JSON lines."""
+    pool = [texts[0] for texts in references.values()]
+    for item in evidence:
+        draw = random.Random(item.source)
+        scores = teacher.scores(item)
+        golden = references[item.source]
+        order = np.argsort(-scores).tolist()
+        top = sorted({0, *draw.sample(order[:TOP], min(OF_TOP, len(order)))})
+        spread = draw.sample(range(len(order)), min(SPREAD, len(order)))
+        for document, places in (("top", top), ("spread", spread)):
+            yield _row(item.source, golden[0], document, [(item.texts[k], float(scores[k])) for k in places])
+        best = max(float(scores.max()), float(item.observed.max()))
+        damaged = corrupted(item.source, golden[0], pool, seed=1)
+        swaps = [damage for damage in damaged if damage.kind == "swap"]
+        chosen = draw.sample(swaps, min(SWAPPED, len(swaps)))
+        others = [damage for damage in damaged if damage not in chosen]
+        chosen += draw.sample(others, min(DAMAGED - len(chosen), len(others)))
+        harmed = [(damage.text, best - LEAST_DAMAGE - PER_PENALTY * damage.penalty) for damage in chosen]
+        first = (item.texts[0], min(float(scores[0]), best))
+        yield _row(item.source, golden[0], "damaged", [(golden[0], best), *harmed, first])
+
+
+def _row(source: str, reference: str, document: str, candidates: list[tuple[str, float]]) -> dict[str, Any]:
+    unique = {text: round(score, 3) for text, score in reversed(candidates) if text.strip()}
+    return {
+        "source": source,
+        "lp": "en-de",
+        "document": document,
+        "reference": reference,
+        "candidates": [{"text": text, "score": score} for text, score in unique.items()],
+    }
