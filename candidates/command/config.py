@@ -22,6 +22,7 @@ TRANSIENT = (
     "resume",
     "force",
     "dry_run",
+    "explain",
     "quiet",
     "verbose",
     "log_format",
@@ -137,7 +138,11 @@ def _words(parser: argparse.ArgumentParser, path: Path, argv: Sequence[str]) -> 
     words: list[str] = []
     for key, value in settings.items():
         action = actions.get(str(key).replace("-", "_"))
-        if action is None or action.dest in ("config", "help", "version") or not action.option_strings:
+        if (
+            action is None
+            or action.dest in ("config", "help", "help_all", "version", argparse.SUPPRESS)
+            or not action.option_strings
+        ):
             raise UsageError(f"{path}: unknown option {key!r}; expected names as in {parser.prog} --help, without --")
         if not (isinstance(action, argparse._AppendAction) and flags.intersection(action.option_strings)):
             words += _option_words(path, action, value)

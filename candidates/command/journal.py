@@ -297,6 +297,15 @@ def progress_path(first_file: Path) -> Path:
     return beside(first_file, ".progress")
 
 
+def recorded_settings(first_file: Path) -> dict[str, Any] | None:
+    """The settings of an interrupted run on this file; None where there is none, or none that can be read."""
+    try:
+        with progress_path(first_file).open("rb") as stream:
+            return dict(json.loads(stream.readline())["settings"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def was_interrupted(files: list[Path]) -> bool:
     """Whether a run on these files waits to be resumed.
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "pear": "pear.commands",
     "pear-score": "pear.cli.score",
     "pear-train": "pear.cli.train",
+    "pear-label": "pear.cli.label",
     "pear-convert": "pear.cli.convert",
 }
 
@@ -43,7 +44,7 @@ def check_address_space() -> None:
         ResourceError: the limit is too low.
     """
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if 0 <= limit < LEAST_ADDRESS_SPACE and not {"-h", "--help", "--version"} & set(sys.argv[1:]):
+    if 0 <= limit < LEAST_ADDRESS_SPACE and not {"-h", "--help", "--help-all", "--version"} & set(sys.argv[1:]):
         raise ResourceError(
             f"the memory of this process is limited to {limit / 2**20:.0f} MiB (ulimit -v); expected "
             f"{LEAST_ADDRESS_SPACE / 2**20:.0f} MiB at least for the libraries alone; raise the limit"
@@ -74,4 +75,5 @@ mbr_merge = partial(start, "mbr-merge")
 pear = partial(start, "pear")
 pear_score = partial(start, "pear-score")
 pear_train = partial(start, "pear-train")
+pear_label = partial(start, "pear-label")
 pear_convert = partial(start, "pear-convert")

@@ -26,9 +26,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cache_dir": {"metavar": "FOLDER", "help": "of downloaded models"},
     "offline": {"action": "store_true", "help": "use the local cache only"},
     "device": {"help": "auto, cpu, cuda, mps, or several: cuda:0,cuda:1 (default: auto)"},
-    "dtype": {"choices": ("float32", "bf16", "fp16"), "help": "of the encoder (default: float32)"},
-    "backend": {"choices": ("torch", "ct2"), "help": "torch, or CTranslate2 on the CPU (default: torch)"},
-    "compute_type": {"choices": ("float32", "int8"), "help": "of the ct2 back-end (default: int8)"},
+    "dtype": {
+        "choices": ("auto", "float32", "bf16", "fp16", "int8"),
+        "help": "of the encoder; auto: the fastest that agrees with float32 (default: float32)",
+    },
+    "backend": {
+        "choices": ("torch", "library"),
+        "help": "torch; COMET and BLEURT: library, their own (default: torch)",
+    },
     "batch_tokens": {
         "type": int,
         "metavar": "N",
@@ -40,7 +45,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 CHECKPOINT = ("model", "revision", "encoder")  # which model
 HUB = ("cache_dir", "offline")  # where downloaded files are
 RUNNING = ("device", "dtype", "batch_tokens", "threads")  # how any neural metric runs
-BACKEND = ("backend", "compute_type")  # what runs PEAR and its relatives
 
 
 def add_model_options(

@@ -32,7 +32,7 @@ class ModelError(MbrError):
 
 
 class ResourceError(MbrError):
-    """Memory or disk ran out."""
+    """Memory, disk or a budget ran out."""
 
     exit_code = 5
 

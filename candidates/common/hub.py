@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from candidates.common.errors import ModelError
 
@@ -100,6 +99,8 @@ def quiet_hub() -> Iterator[None]:
 
 
 def _address() -> tuple[str, int]:
+    from urllib.request import getproxies, proxy_bypass  # here, because it is slow to import
+
     target = urlsplit(endpoint())
     proxies = {} if proxy_bypass(target.hostname or "") else getproxies()
     if proxy := proxies.get(target.scheme) or proxies.get("all"):

@@ -17,8 +17,10 @@ from candidates.command.owner import RIVALS, owner_problem
 QUICK_START = """\
 quick start:
   mbr-doctor                 versions, module owners, devices, caches, the hub, what is bundled
-  mbr-doctor || echo broken  the exit code is 6 when something needs repair"""
+  mbr-doctor || echo broken  the exit code is 6 when something needs repair
+  mbr-doctor --completion bash      what makes the Tab key complete options, see docs/mbr-doctor.md; also zsh, fish"""
 
+SHELLS = ("bash", "zsh", "fish")
 MODULES = ("candidates", "pear", "mbr")
 LIBRARIES = (
     "torch",
@@ -36,12 +38,18 @@ LIBRARIES = (
 
 def parser() -> Parser:
     p = Parser("mbr-doctor", "Check the installation: module owners, versions, devices, caches.", QUICK_START)
+    p.add_argument("--completion", choices=SHELLS, help="print what makes a shell complete all commands, then stop")
     add_message_options(p)
     return p
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    parser().parse_args(argv)
+    options = parser().parse_args(argv)
+    if options.completion is not None:
+        from candidates.command.completion import completion
+
+        print(completion(options.completion))
+        return 0
     problems: list[str] = []
     _section("mbr-decode", [("version", _version("mbr-decode") or "not installed (running from a folder)")])
     _section("modules", [(module, _owner(module, problems)) for module in MODULES])
@@ -154,7 +162,7 @@ def _caches() -> list[tuple[str, str]]:
         hub, offline = Path(), False
     return [
         ("hub models", _folder(hub)),
-        ("converted models", _folder(cache_folder() / "ct2")),
+        ("precisions", _folder(cache_folder() / "precision")),
         ("judgements", _file(cache_folder() / "judgements.sqlite")),
         ("offline", "yes (HF_HUB_OFFLINE)" if offline else "no"),
     ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from pathlib import Path
 
+from candidates.command.colour import print_table
 from mbr.cli.common.layout import WIDTH
 
 
@@ -28,8 +28,7 @@ def write_output(text: str, options: argparse.Namespace, signature: str, failed:
     from candidates.common.text import atomic_output
 
     if options.output is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        print_table(text)
         return
     with atomic_output(options.output, force=options.force) as stream:
         stream.write(text.encode())

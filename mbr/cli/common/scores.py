@@ -12,14 +12,17 @@ SIGNIFICANT, SAME_FAMILY = "†", "*"
 
 
 def judge_column(judge: JudgeResult, ranking: Sequence[str]) -> list[str]:
-    """The cells of one judge, aligned and all of one width."""
+    """The cells of one judge, aligned and all of one width; of a pairwise judge with their signs."""
     head = short_name(judge.label, 24) + (" ↓" if judge.lower_is_better else "")
+    if judge.better_than is not None:
+        head += f": better than {short_name(judge.better_than, 20)} by"
+    sign = "+" if judge.better_than is not None else ""
     if judge.error is not None:
         cells = ["failed"] * len(ranking)
     else:
         scores = [judge.scores[name] for name in ranking]
         digits = judge.digits
-        plain = [f"{score.score:.{digits}f}" for score in scores]
+        plain = [f"{score.score:{sign}.{digits}f}" for score in scores]
         halves = ["" if half is None else f" ±{half:.{digits}f}" for half in map(_half_interval, scores)]
         marks = [(SIGNIFICANT if s.significant else "") + (SAME_FAMILY if s.same_family else "") for s in scores]
         rests = [half + mark for half, mark in zip(halves, marks, strict=True)]
@@ -49,6 +52,9 @@ def legend(evaluation: Evaluation, width: int) -> str:
         entries.append(f"no {SIGNIFICANT}: differences are tested by randomisation, which was left out (--trials 0)")
     if any(judge.lower_is_better for judge in evaluation.judges):
         entries.append("↓ lower is better")
+    for judge in evaluation.judges:
+        if judge.better_than is not None and judge.error is None:
+            entries.append(f"{judge.label}: + is better than {judge.better_than}, - is worse; mean over segments")
     if any(score.same_family for score in scores):
         entries.append(f"{SAME_FAMILY} chosen by a utility of the judge's family: overrated")
     lines = [

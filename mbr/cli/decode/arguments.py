@@ -40,6 +40,13 @@ def parser() -> Parser:
     g.add_argument("--tokenize", metavar="NAME", help="sacrebleu tokenizer for bleu (default: 13a)")
     g = p.add_argument_group("run")
     g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags override it")
+    g.add_argument(
+        "--explain",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="print for people why a candidate won, of the list with this id or number (default: the first), then stop",
+    )
     g.add_argument("--dry-run", action="store_true", help="print pairs, tokens, time, memory and signature, then stop")
     g.add_argument("--print-recipe", action="store_true", help="print the recipe as YAML for --recipe, then stop")
     g.add_argument("--list-utilities", action="store_true", help="print the names for --utility and --add, then stop")

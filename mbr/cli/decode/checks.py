@@ -12,13 +12,14 @@ from candidates.common.words import agreeing
 from candidates.options import given_options
 from mbr.cli.common.shards import SUFFIX, Shard
 from mbr.cli.decode.cluster import check_cluster
+from mbr.cli.decode.explain import check_explain
 from mbr.cli.decode.route import parse_route
 from mbr.recipe import Changes, PrefilterSpec
 from mbr.recipe.words import option_pairs, parse_strategy, parse_terms, required
 
 MOST_TOP = 10_000  # as --nbest
 # Options of the utility that have flags of their own and may change a score; --dtype is for all models.
-UTILITY_OPTIONS = ("model", "revision", "encoder", "backend", "compute_type", "tokenize")
+UTILITY_OPTIONS = ("model", "revision", "encoder", "tokenize")
 
 
 def check(options: argparse.Namespace, console: Console) -> None:
@@ -31,6 +32,7 @@ def check(options: argparse.Namespace, console: Console) -> None:
     if options.top > MOST_TOP:  # text has as many lines for each source, whatever its list holds
         raise UsageError(f"--top {options.top} is out of range; expected a number from 1 to {MOST_TOP}")
     check_cluster(options)
+    check_explain(options)
     _check_production(options)
     if options.resume and not options.output:
         raise UsageError("--resume needs an output file (-o FILE)")
@@ -82,7 +84,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
     from candidates.command.outputs import check_outputs, input_models
     from candidates.command.streams import check_standard_output
 
-    if options.dry_run or options.print_recipe:
+    if options.dry_run or options.print_recipe or options.explain is not None:
         check_standard_output()
         return
     inputs = [options.candidates, options.sources, options.logprobs, options.recipe, options.glossary]

@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +42,10 @@ def command(argv: Sequence[str] | None = None) -> int:
             return code
     with ExitStack() as stack:
         generator = stack.enter_context(generator_of(options)) if options.candidates is None else None
-        recipe, records = _recipe_and_records(options, generator, console)
+        recipe, records, first = _recipe_and_records(options, generator, console)
         if options.print_recipe:
             return _print_recipe(recipe)
-        return _run(options, recipe, records, generator, stack, console)
+        return _run(options, _as_begun(options, recipe), records, first, generator, stack, console)
 
 
 def _planned(options: argparse.Namespace, origin: Any, lists: Sequence[Any] = ()) -> Recipe:
@@ -60,13 +61,17 @@ def _planned(options: argparse.Namespace, origin: Any, lists: Sequence[Any] = ()
 
 def _recipe_and_records(
     options: argparse.Namespace, generator: Generator | None, console: Console
-) -> tuple[Recipe, Iterator[Any] | None]:
-    """The recipe for the lists, by the generator that will make them or by the first lists of the file."""
+) -> tuple[Recipe, Iterator[Any] | None, Any]:
+    """The recipe for the lists, by the generator that will make them or by the first lists of the file.
+
+    Returns the recipe, the records of the file, and the first list in it.
+    """
     from mbr.cli.decode.checks import changes_of
     from mbr.recipe import read_recipe
     from mbr.recipe.plan import cautions, looked_at, needs_languages, of_one_origin
 
     records: Iterator[Any] | None = None
+    lists: Sequence[Any] = ()
     if generator is not None:
         origin: Any = generator.origin
         recipe = _planned(options, origin)
@@ -79,13 +84,26 @@ def _recipe_and_records(
             records = of_one_origin(records, origin, console.warn)
     for caution in () if options.print_recipe else cautions(recipe, origin):
         console.warn(caution)
-    return recipe, records
+    return recipe, records, lists[0] if lists else None
+
+
+def _as_begun(options: argparse.Namespace, recipe: Recipe) -> Recipe:
+    """The recipe with the precisions that an interrupted run chose, where this one continues it."""
+    from candidates.command.journal import recorded_settings
+    from mbr.recipe.plan import with_precisions_of
+    from mbr.signature import Signature
+
+    begun = recorded_settings(Path(options.output)) if options.resume and not options.force else None
+    if begun is None or "signature" not in begun:
+        return recipe
+    return with_precisions_of(recipe, Signature.parse(begun["signature"]))
 
 
 def _run(
     options: argparse.Namespace,
     recipe: Recipe,
     records: Iterator[Any] | None,
+    first: Any,
     generator: Generator | None,
     stack: ExitStack,
     console: Console,
@@ -98,7 +116,8 @@ def _run(
     if options.route is not None:
         parse_route(options.route, [term.name for term in recipe.terms])  # before any model is loaded
     plan_of_decoder = decoder_plan(options, recipe)
-    decoder = stack.enter_context(plan_of_decoder.open())
+    decoder = stack.enter_context(plan_of_decoder.open(first))
+    plan_of_decoder = replace(plan_of_decoder, recipe=decoder.recipe)  # workers of a cluster take its precisions
     decoder.show_progress(console.shows_progress and not is_typed(options.candidates or options.sources))
     for note in decoder.notes():
         console.info(note)
@@ -111,11 +130,23 @@ def _run(
         print(expected)
         print(f"signature   {decoder.signature(options.nbest)}")
         return 0
+    if options.explain is not None:
+        return _explain(decoder, records, generator, options)
     try:
         with on_cluster(plan_of_decoder, options, console) as cluster:
             return decode_into_sink(decoder, records, generator, options, console, cluster)
     except MemoryError as exc:
         raise ResourceError(f"out of memory; {_memory_advice(decoder.recipe)}") from exc
+
+
+def _explain(decoder: Any, records: Iterator[Any] | None, generator: Generator | None, options: Any) -> int:
+    from candidates.cli import read_sources
+    from candidates.command.colour import wants_colour
+    from mbr.cli.decode.explain import explained
+
+    lists = records if generator is None else generator.generate(read_sources(options.sources))
+    sys.stdout.write(explained(decoder, lists or (), options.explain, options.top, colour=wants_colour(sys.stdout)))
+    return 0
 
 
 def _memory_advice(recipe: Recipe) -> str:

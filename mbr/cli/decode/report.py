@@ -117,6 +117,8 @@ class RunReport:
             "characters": {"source": 0, "chosen": 0, **self.characters},
             "seconds": {"total": round(total, 3), **stages},
         }
+        if numbers := {name: value for _, numbers in decoder.reports() for name, value in numbers.items()}:
+            report["utility"] = numbers
         if price_per_hour is not None:
             price = price_per_hour * total / 3600
             source = self.characters["source"]

@@ -98,7 +98,7 @@ def decode_into_sink(
         console.warn_of_nothing(options.candidates or options.sources, "list" if generator is None else "line of text")
     if options.route:
         console.info(f"{counted(files.routed, 'segment')} routed to {options.route_output}", routed=files.routed)
-    tally.report(console, signature, done_before=sink.before)
+    tally.report(console, signature, done_before=sink.before, reports=() if cluster else decoder.reports())
     return 1 if tally.failed or sink.failed_before else 0
 
 
@@ -177,4 +177,4 @@ def _settings(signature: Signature, options: argparse.Namespace) -> dict[str, An
     settings = {"signature": str(signature), "format": options.format, "top": options.top, "on-error": options.on_error}
     settings |= {name: getattr(options, name) for name in ("route", "shard")}
     # These may change the last digit of a score.
-    return settings | {name: getattr(options, name) for name in ("batch_tokens", "device", "threads", "backend")}
+    return settings | {name: getattr(options, name) for name in ("batch_tokens", "device", "threads")}

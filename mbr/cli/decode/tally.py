@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -95,8 +96,18 @@ class Tally:
                     if (value := getattr(decision.certainty, name)) is not None:
                         numbers.add(value)
 
-    def report(self, console: Console, signature: Signature, *, done_before: int = 0) -> None:
-        """Say what was chosen, how sure it is and what it cost; details with --verbose, then the signature."""
+    def report(
+        self,
+        console: Console,
+        signature: Signature,
+        *,
+        done_before: int = 0,
+        reports: Sequence[tuple[str, dict[str, Any]]] = (),
+    ) -> None:
+        """Print what was chosen, how sure it is and what it cost; details with --verbose, then the signature.
+
+        `reports` are those of the utility (`Utility.report`).
+        """
         seconds = time.monotonic() - self._began
         console.info(
             self._outcome(seconds, done_before),
@@ -110,6 +121,8 @@ class Tally:
         if loss := self._loss():
             console.info(loss)
         self._details(console)
+        for sentence, numbers in reports:
+            console.info(sentence, **numbers)
         console.info(str(signature))
 
     def _outcome(self, seconds: float, done_before: int) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from candidates.command.model_options import (
-    BACKEND,
     CHECKPOINT,
     HUB,
     OPTIONS,
@@ -18,7 +17,7 @@ from candidates.command.model_options import (
 )
 from candidates.command.numbers import check_numbers
 from candidates.common.errors import UsageError
-from pear.runtime.options import ModelOptions
+from pear.runtime.options import LibraryOptions
 
 
 def parse(*words: str, which: tuple[str, ...] = tuple(OPTIONS)) -> argparse.Namespace:
@@ -33,7 +32,7 @@ def parse(*words: str, which: tuple[str, ...] = tuple(OPTIONS)) -> argparse.Name
         ([], {}),
         (["--offline"], {"offline": True}),
         (["--model", "a", "--threads", "2"], {"model": "a", "threads": 2}),
-        (["--batch-tokens", "64", "--compute-type", "int8"], {"compute_type": "int8", "batch_tokens": 64}),
+        (["--batch-tokens", "64", "--dtype", "int8"], {"dtype": "int8", "batch_tokens": 64}),
         (
             ["--cache-dir", "x", "--dtype", "bf16", "--device", "cpu"],
             {"cache_dir": "x", "device": "cpu", "dtype": "bf16"},
@@ -51,8 +50,7 @@ def test_a_command_passes_on_only_its_own_options() -> None:
 
 
 def test_groups_cover_all_options_and_those_of_every_metric() -> None:
-    assert {*CHECKPOINT, *HUB, *RUNNING, *BACKEND} == set(OPTIONS)
-    assert {*CHECKPOINT, *HUB, *RUNNING} == set(ModelOptions.__annotations__)
+    assert {*CHECKPOINT, *HUB, *RUNNING, "backend"} == set(OPTIONS) == set(LibraryOptions.__annotations__)
 
 
 @pytest.mark.parametrize("option", ["--threads", "--batch-tokens"])

@@ -1,0 +1,103 @@
+"""`--help` in two levels: the options used most with the quick start, and `--help-all` with every option.
+
+Which options a command's `--help` shows is in `MOST_USED`; a command without an entry has few options, and both
+levels show all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import textwrap
+from typing import Any, NoReturn
+
+from candidates.command.colour import painted_help, wants_colour
+
+_DATA = ("--data", "--test-set", "--lp", "--table", "--human")
+MOST_USED: dict[str, tuple[str, ...]] = {
+    "mbr-decode": (
+        *("--candidates", "--sources", "--nbest", "--utility", "--model"),
+        *("--strategy", "--add", "--output", "--format", "--explain"),
+    ),
+    "mbr-generate": (
+        *("--sources", "--output", "--format", "--nbest", "--model"),
+        *("--method", "--temperature", "--src-lang", "--tgt-lang", "--resume"),
+    ),
+    "mbr-compare": (
+        *("--candidates", "--sources", "--references", "--nbest", "--utility"),
+        *("--strategy", "--judge", "--baseline", "--output", "--preset"),
+    ),
+    "mbr-evaluate": (
+        *("--systems", "--sources", "--references", "--judge", "--list-judges"),
+        *("--baseline", "--output", "--format", "--segments", "--device"),
+    ),
+    "mbr-tune": (
+        *("--candidates", "--sources", "--references", "--nbest", "--utility"),
+        *("--add", "--judge", "--objective", "--output", "--report"),
+    ),
+    "mbr-serve": (
+        *("--host", "--port", "--api-key-file", "--recipe", "--translator"),
+        *("--nbest", "--device", "--threads", "--timeout", "--config"),
+    ),
+    "mbr-metaeval": (*_DATA, "--metrics", "--statistics", "--significance", "--output", "--format"),
+    "mbr-metaeval choice": (*_DATA, "--metrics", "--utility", "--score", "--plot", "--output"),
+    "mbr-metaeval parity": (*_DATA, "--humans", "--ratings", "--groups", "--output", "--format"),
+    "mbr-metaeval correlation": (*_DATA, "--metrics", "--own", "--plot", "--output", "--format"),
+    "mbr-metaeval noise": (*_DATA, "--statistics", "--repeats", "--plot", "--output", "--format"),
+    "mbr-metaeval anchors": (*_DATA, "--score", "--anchors", "--systems", "--output", "--format"),
+    "mbr-metaeval post-edits": (
+        *("--data", "--sources", "--before", "--after", "--score"),
+        *("--add", "--device", "--output", "--format", "--force"),
+    ),
+    "pear-score": ("--output", "--model", "--both", "--systems", "--anchor", "--means", "--device", "--dtype"),
+    "pear-train": (
+        *("--data", "--output", "--from", "--from-encoder", "--kind"),
+        *("--dev-data", "--pretrain-data", "--lp", "--epochs", "--resume"),
+    ),
+    "pear-label": (
+        *("--server", "--server-model", "--data", "--candidates", "--lp"),
+        *("--output", "--calls", "--judgments", "--prompt", "--resume"),
+    ),
+}
+MANY = 14  # options; a command with more has two levels
+
+
+class HelpAction(argparse.Action):
+    """`-h` and `--help`: the short form where there is one; `--help-all`: everything."""
+
+    def __init__(self, option_strings: list[str], dest: str, **details: Any) -> None:
+        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs=0, **details)
+
+    def __call__(self, parser: argparse.ArgumentParser, *details: Any) -> NoReturn:
+        spelled = details[-1]
+        text = parser.format_help() if spelled == "--help-all" else short_help(parser)
+        sys.stdout.write(painted_help(text) if wants_colour(sys.stdout) else text)
+        parser.exit()
+
+
+def add_help_options(parser: argparse.ArgumentParser) -> None:
+    two = parser.prog in MOST_USED
+    shown = "the options used most, then stop" if two else "all options, then stop"
+    parser.add_argument("-h", "--help", action=HelpAction, help=shown)
+    parser.add_argument("--help-all", action=HelpAction, help="all options, then stop" if two else argparse.SUPPRESS)
+
+
+def short_help(parser: argparse.ArgumentParser) -> str:
+    """The positional arguments and the options used most; all of them for a command that has few."""
+    names = MOST_USED.get(parser.prog)
+    if names is None:
+        return parser.format_help()
+    by_name = {name: action for action in parser._actions for name in action.option_strings}
+    positional = [action for action in parser._actions if not action.option_strings]
+    count = sum(bool(action.option_strings) for action in parser._actions)
+    formatter = parser._get_formatter()
+    words = "".join(f" [{action.metavar or action.dest}]" for action in positional)
+    formatter.add_usage(f"%(prog)s{words} [options]", [], [])
+    lines = (parser.description or "").split("\n")
+    formatter.add_text("\n".join(textwrap.fill(line, shutil.get_terminal_size().columns - 2) for line in lines))
+    formatter.start_section("the options used most")
+    formatter.add_arguments([*positional, *(by_name[name] for name in names), by_name["--help-all"]])
+    formatter.end_section()
+    formatter.add_text(parser.epilog)
+    return f"{formatter.format_help()}\n{parser.prog} --help-all lists all {count} options.\n"
