@@ -3,7 +3,7 @@ PYTHON ?= python3
 MARK = installed
 PIP_INSTALL = install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-light lint bench bench-all browser environments clean
+.PHONY: demo test test-light lint docs bench bench-all browser environments clean
 
 demo: .venv/$(MARK)
 	.venv/bin/python -m benchmarks.demo
@@ -14,11 +14,15 @@ test: .venv-comet/$(MARK) browser
 test-light: .venv-light/$(MARK)
 	.venv-light/bin/python -m pytest -n 2 --dist worksteal -m "not one_world"
 
-lint: .venv-light/$(MARK)
+lint: .venv-light/$(MARK) docs
 	.venv-light/bin/ruff format --check .
 	.venv-light/bin/ruff check .
 	.venv-light/bin/mypy
 	.venv-light/bin/hadolint Dockerfile Dockerfile.cuda
+
+# The documentation site, into site/; a dead link, a dead anchor or a page that no menu has is an error. No network is needed.
+docs: .venv-light/$(MARK)
+	NO_MKDOCS_2_WARNING=1 .venv-light/bin/mkdocs build --strict --quiet
 
 # The quick set; its results go to benchmarks/RESULTS.md.
 bench: .venv-light/$(MARK)
@@ -30,11 +34,15 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
 	.venv-light/bin/python -m benchmarks.parity_pear_mt
 	.venv-light/bin/python -m benchmarks.compat_pear_mt
+	.venv-light/bin/python -m benchmarks.released_bleurt
 	.venv-light/bin/python -m benchmarks.evaluate_wmt23
 	.venv-light/bin/python -m benchmarks.guards
 	.venv-light/bin/python -m benchmarks.speed_pear
+	.venv-light/bin/python -m benchmarks.limit
 	.venv-light/bin/python -m benchmarks.speed_strategies
+	.venv-light/bin/python -m benchmarks.large_lists
 	.venv-light/bin/python -m benchmarks.speed_utilities
+	.venv-light/bin/python -m benchmarks.cold_start
 	.venv-light/bin/python -m benchmarks.speed_metaeval
 	.venv-light/bin/python -m benchmarks.stream_latency
 	.venv-light/bin/python -m benchmarks.stream_memory
@@ -42,6 +50,7 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.load_serve
 	.venv-light/bin/python -m benchmarks.matrices
 	.venv-light/bin/python -m benchmarks.strategies
+	.venv-light/bin/python -m benchmarks.calibration
 	.venv-light/bin/python -m benchmarks.strategies_quality
 	.venv-light/bin/python -m benchmarks.split_sentences
 	.venv-light/bin/python -m benchmarks.compare
@@ -70,14 +79,14 @@ environments: .venv-light/$(MARK) .venv-comet/$(MARK)
 .venv-light/$(MARK): pyproject.toml constraints/light.txt
 	$(PYTHON) -m venv .venv-light
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt torch
-	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[dev,serve,embedding,sentence-transformers]"
+	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[dev,docs,serve,embedding,language,sentence-transformers]"
 	touch $@
 
 .venv-comet/$(MARK): pyproject.toml constraints/comet.txt
 	$(PYTHON) -m venv .venv-comet
 	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt torch setuptools
-	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt -e ".[dev,serve,ray,embedding]" unbabel-comet bleurt-pytorch
+	.venv-comet/bin/pip $(PIP_INSTALL) -c constraints/comet.txt -e ".[dev,serve,ray,embedding,comet,bleurt]"
 	touch $@
 
 clean:
-	rm -rf .venv .venv-light .venv-comet build dist *.egg-info
+	rm -rf .venv .venv-light .venv-comet build dist site *.egg-info

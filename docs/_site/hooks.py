@@ -1,0 +1,78 @@
+"""What mkdocs does beside rendering docs/: tables made from the code, and pages of files that lie elsewhere.
+
+`reference/options.md` gets every option of every command, from the parsers (`options`). `reference/http.md` gets the
+endpoints of mbr-serve, from its OpenAPI schema (`endpoints`). Files outside docs/ (`OUTSIDE`) become pages, and links
+to them lead there; links to other files of the repository become the names of these files.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from endpoints import endpoint_tables
+from mkdocs.structure.files import File, Files
+from options import option_tables
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTSIDE = {
+    "CONTRIBUTING.md": "project/contributing.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "benchmarks/RESULTS.md": "project/results.md",
+    "candidates/bundled/en-de/README.md": "project/model-en-de.md",
+    "candidates/bundled/de-en/README.md": "project/model-de-en.md",
+    "mbr/bundled/en-de/README.md": "project/model-words.md",
+    "pear/bundled/en-de/README.md": "project/model-pear.md",
+}
+MADE = {"reference/options.md": option_tables, "reference/http.md": endpoint_tables}
+_LINK = re.compile(r"(!?)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
+_CODE_IN_TABLE = re.compile(r"(?<=[ (])`[^`\n]*\\\|[^`\n]*`")
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are not files of docs/."""
+    for name, page in OUTSIDE.items():
+        text = _FRONT_MATTER.sub("", (ROOT / name).read_text(encoding="utf-8"))
+        files.append(File.generated(config, page, content=relinked(text, ROOT / name, page)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """A page of docs/ as the site has it.
+
+    Links out of docs/ lead to the pages made of their targets; | in the code of tables loses the \\ that GitHub needs;
+    tables made from the code follow.
+    """
+    if not page.file.generated_by:
+        markdown = relinked(markdown, ROOT / "docs" / page.file.src_uri, page.file.src_uri)
+    markdown = _CODE_IN_TABLE.sub(lambda code: code[0].replace(r"\|", "|"), markdown)
+    made = MADE.get(page.file.src_uri)
+    return f"{markdown}\n{made()}" if made else markdown
+
+
+def relinked(markdown: str, file: Path, page: str) -> str:
+    """Links relative to a file of the repository, as links relative to a page of the site.
+
+    Args:
+        markdown: the text of the file.
+        file: where the links start from.
+        page: where the text is on the site, such as `project/results.md`.
+    """
+    up = "../" * page.count("/")
+
+    def link(match: re.Match[str]) -> str:
+        picture, words, address = match.groups()
+        name, mark, anchor = address.partition("#")
+        target = (file.parent / name).resolve()
+        if not target.is_relative_to(ROOT) or not target.exists():
+            return match[0]  # left for the strict build to find
+        inside = target.relative_to(ROOT).as_posix()
+        inside = f"docs/{OUTSIDE[inside]}" if inside in OUTSIDE else inside
+        if inside.startswith("docs/"):
+            return f"{picture}[{words}]({up}{inside.removeprefix('docs/')}{mark}{anchor})"
+        plain = words.replace("`", "")
+        return f"`{inside}`" if plain in (inside, Path(inside).name) else f"{words} (`{inside}`)"
+
+    return _LINK.sub(link, markdown)
