@@ -9,12 +9,16 @@ built once. The docstring of each says what it proves. What they share is in `be
 | **Is it right?** | | | | |
 | parity_pear_mt | Are PEAR's scores and matrices those of its authors? | pear-mt 1.1.1 | a minute | yes |
 | compat_pear_mt | Do scripts for pear-mt run, and are choices its own where texts repeat? | pear-mt 1.1.1 | minutes | |
-| evaluate_wmt23 | Are corpus scores those of sacrebleu? | sacrebleu | minutes | yes |
+| released_bleurt | Does released BLEURT give Google's own numbers? | Google's tests | seconds | |
+| evaluate_wmt23 | Are corpus scores those of sacrebleu, for less time? | sacrebleu | minutes | yes |
 | guards | How often do guards accuse the best translation, and what do they cost? | human scores | minutes | |
 | **Is it fast?** | | | | |
 | speed_pear | What does the engine save at equal pairs? | pear-mt 1.1.1 | an hour or two | yes |
+| limit | How near is scoring to the processor's limit, by precision? | plain products | half an hour | |
 | speed_strategies | How much faster are fewer comparisons? | pear-mt 1.1.1 | half an hour | yes |
+| large_lists | What do 5,000 candidates cost outside the model? | the model's own time | a minute | |
 | speed_utilities | What do COMET, chrF, BLEU and TER cost? | mbrs 0.1.8 | half an hour | yes |
+| cold_start | What does a whole process cost, for 1, 10 and 100 sources? | pear-mt, mbrs, comet-score | an hour | yes |
 | speed_metaeval | What does meta-evaluation cost? | the definitions | minutes | yes |
 | stream_latency | How long does a line in a pipe wait, and what does answering lines cost? | a file | minutes | yes |
 | stream_memory | Does memory grow with the input? | a tenth of the input | minutes | yes |
@@ -23,6 +27,7 @@ built once. The docstring of each says what it proves. What they share is in `be
 | **Does it choose well?** | | | | |
 | matrices | Makes the complete matrices that the next two replay | | two hours | |
 | strategies | How much utility do fewer comparisons lose? | half a matrix, the rules of mbrs | an hour | yes |
+| calibration | Is the estimated regret true, on every family of matrices? | the exact regret | half an hour | |
 | strategies_quality | How much translation quality do they lose? | every pair in both orders | minutes | |
 | split_sentences | What does translating a line sentence by sentence gain? | the line as a whole | an hour | |
 | compare | Which utility and strategy is worth its time? | each other, on the same lists | two hours | yes |
@@ -38,7 +43,9 @@ built once. The docstring of each says what it proves. What they share is in `be
 | train_bundled_mt | The bundled translation models | | an hour or two | |
 | train_bundled_pear | The bundled PEAR | | an hour | |
 | train_coverage | The bundled word-translation table | | half a minute | |
+| gpu | How fast is each precision on your GPU? | plain products, the CPU | minutes | |
 | demo | What `make demo` shows | | seconds | |
 | picture | The matrix in the README | | seconds | |
+| walk | The walk of a sentence in docs/mbr.md | | seconds | |
 | results | The quick set and benchmarks/RESULTS.md | | a quarter of an hour | |
 """

@@ -3,7 +3,7 @@
     python -m benchmarks.compare                  # 500 sources, 100-best; about two hours, on one thread
     python -m benchmarks.compare --quick          # 40 sources, no half matrices: a few minutes
 
-Proves the README's table of the beam's best, chrF-MBR, embedding-MBR, the bundled PEAR (half a matrix, race) and the
+Makes a table of the beam's best, chrF-MBR, embedding-MBR, the bundled PEAR (half a matrix, race) and the
 oracle, on sentences that neither bundled model has seen, judged by BLEU, chrF, TER and sentence embeddings. It runs the
 command that it prints; lists, scores and judgements are kept under benchmarks/work/compare, so that a stopped run
 continues, and a second one takes a minute.

@@ -58,10 +58,10 @@ def decode(
             lists made by the bundled translator get the recipe that ships with it.
         strategy: a name or a ready one; with `budget` passes per list at most, and `tolerance`, a share of regret.
         budget_total: passes for all lists together, which are then all read first.
-        add, add_model: terms with their weights, `{"logprob": 6, "chrf": 0.1}`, 0 takes one out; models of those.
+        add: terms with their weights, `{"logprob": 6, "chrf": 0.1}`, 0 takes one out; `add_model`: their models.
         prefilter: a first stage such as "chrf:30", or a ready one.
-        require, glossary: rules that a candidate must keep, as `["placeholders", "language:to=de"]` (docs/guards.md).
-        weights, self_rule: what candidates count as pseudo-references.
+        require: rules that a candidate must keep, as `["placeholders", "language:to=de"]`; `glossary`: the file of one.
+        weights: what candidates count as pseudo-references; `self_rule`: whether they count as their own.
         on_error: a segment that cannot be decided: stop, skip, or fallback to its first candidate; one that has none
             becomes a decision without text, whose `error` says why.
         options: of the utility, and how models run: `decode(lists, "pear", model="Prosho/pear", device="cuda")`.
@@ -86,11 +86,11 @@ def decode(
     )
     changes = changes if glossary is None else changes.with_glossary(str(glossary))
     base = utility if isinstance(utility, Recipe) else None
-    recipe, records, origin = plan_for(changes, _as_records(_checked(lists)), base, shipped=ready is None)
-    for caution in cautions(recipe, origin) if ready is None else ():
+    recipe, records, looked = plan_for(changes, _as_records(_checked(lists)), base, shipped=ready is None)
+    for caution in cautions(recipe, looked[0].origin if looked else None) if ready is None else ():
         warnings.warn(caution, stacklevel=2)
     parts: Any = {"utility": ready, "on_error": on_error, "keep_matrix": keep_matrix, **_ready(strategy, prefilter)}
-    return _decisions(open_decoder(recipe, runtime=runtime, **parts), records)
+    return _decisions(open_decoder(recipe, runtime=runtime, first=next(iter(looked), None), **parts), records)
 
 
 def _ready(strategy: object, prefilter: object) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -30,7 +30,9 @@ from mbr.strategies import Strategy
 from mbr.terms import TERMS, Term, get_term, term_options
 from mbr.terms.of_utility import OfUtility
 from mbr.utilities import UTILITIES, QualityUtility, Utility, get_utility, utility_options
+from mbr.utilities.settling import settle
 
+AUTO = "auto"  # the dtype that a model chooses by itself
 Runtime = Mapping[str, Any]  # device, threads, batch_tokens, cache_dir, offline: how models run
 MemoryOf = Callable[[Utility | Term], Memory | None]
 
@@ -38,11 +40,13 @@ MemoryOf = Callable[[Utility | Term], Memory | None]
 class Models(Closing):
     """Loaded utilities and terms, each once for all decoders that use it. Closing it closes them all.
 
-    `runtime` options go to every model that takes them.
+    `runtime` options go to every model that takes them. On the list `first`, models of dtype `auto` check that the
+    precision they chose keeps the choice (`mbr.utilities.settling`).
     """
 
-    def __init__(self, runtime: Runtime | None = None) -> None:
+    def __init__(self, runtime: Runtime | None = None, first: CandidateList | None = None) -> None:
         self._runtime = dict(runtime or {})
+        self._first = first
         self._stack = ExitStack()
         self._loaded: dict[str, Utility | Term] = {}
 
@@ -71,6 +75,8 @@ class Models(Closing):
             shared = {name: value for name, value in self._runtime.items() if name in taken}
             part = make({**shared, **options})
             self._stack.enter_context(part)
+            if self._first is not None and isinstance(part, Utility):
+                settle(part, self._first)
             self._loaded[key] = part
         return self._loaded[key]
 
@@ -85,10 +91,12 @@ class DecoderPlan:
     keep_matrix: bool = False
     check: Callable[[CandidateList], str | None] = lambda item: None
 
-    def open(self) -> Decoder:
+    def open(self, first: CandidateList | None = None) -> Decoder:
+        """The decoder; `first` as in `open_decoder`."""
         return open_decoder(
             self.recipe,
             runtime=self.runtime,
+            first=first,
             on_error=self.on_error,
             keep_matrix=self.keep_matrix,
             check=self.check,
@@ -99,6 +107,7 @@ def open_decoder(
     recipe: Recipe,
     *,
     runtime: Runtime | None = None,
+    first: CandidateList | None = None,
     models: Models | None = None,
     utility: Utility | None = None,
     strategy: Strategy | None = None,
@@ -110,10 +119,13 @@ def open_decoder(
 ) -> Decoder:
     """A decoder that makes its choices as the recipe says. Closing it closes the models that it has loaded.
 
+    Where the recipe leaves a precision open (dtype `auto`), that of the decoder names the one that was chosen.
+
     Args:
         runtime: how models run (`RUNTIME_OPTIONS`); goes to every model that takes it.
+        first: a list of the input, on which models of dtype `auto` check that they keep the choice.
         models: loaded models to share; they stay open.
-        utility, strategy, prefilter: objects to use in place of what the recipe names.
+        utility: an object to use in place of what the recipe names; so are `strategy` and `prefilter`.
         memory_of: what holds scores of earlier runs for a utility or term, if anything does.
         on_error: what a segment without a decision does: stop, skip, or fallback to the first candidate.
         keep_matrix: whether decisions keep their utility matrices.
@@ -121,22 +133,25 @@ def open_decoder(
     """
     if strategy is None:
         recipe.check(utility)
-    owned = Models(runtime) if models is None else None
+    owned = Models(runtime, first) if models is None else None
     source = models or owned
     assert source is not None
     with ExitStack() as stack:
         if owned is not None:
             stack.enter_context(owned)
+        if utility is not None and first is not None:
+            settle(utility, first)
         ready = utility or source.utility(recipe.utility, recipe.options)
         terms = tuple(WeightedTerm(source.term(spec.name, spec.options), spec.weight) for spec in recipe.terms)
         for weighted in terms:
             weighted.term.memory = memory_of(weighted.term)
+        first_stage = prefilter or _prefilter(recipe, source, memory_of)
         decoder = Decoder(
-            recipe=recipe,
+            recipe=_settled(recipe, ready, terms, first_stage),
             utility=ready,
             strategy=strategy or recipe.make_strategy(),
             terms=terms,
-            prefilter=prefilter or _prefilter(recipe, source, memory_of),
+            prefilter=first_stage,
             guards=Guards({guard.name: get_guard(guard.name, **guard.options) for guard in recipe.guards}),
             on_error=on_error,
             keep_matrix=keep_matrix,
@@ -146,6 +161,22 @@ def open_decoder(
         )
         stack.pop_all()  # they are the decoder's to close
         return decoder
+
+
+def _settled(recipe: Recipe, utility: Utility, terms: Sequence[WeightedTerm], first_stage: Prefilter | None) -> Recipe:
+    """The recipe with the precisions that models of dtype `auto` chose, so that it makes the same choices elsewhere."""
+
+    def named(options: Options, settings: Mapping[str, object]) -> Options:
+        return {**options, "dtype": settings["dtype"]} if options.get("dtype") == AUTO else options
+
+    loaded = zip(recipe.terms, terms, strict=True)
+    spec = recipe.prefilter
+    return replace(
+        recipe,
+        options=named(recipe.options, utility.settings()),
+        terms=tuple(replace(term, options=named(term.options, weighted.term.settings())) for term, weighted in loaded),
+        prefilter=spec and replace(spec, options=named(spec.options, first_stage.settings if first_stage else {})),
+    )
 
 
 def _prefilter(recipe: Recipe, models: Models, memory_of: MemoryOf) -> Prefilter | None:

@@ -16,7 +16,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from mbr.recipe import Recipe
 from mbr.signature import Signature
 from mbr.strategies import Outcome, Segment, Strategy
 from mbr.terms import Term
+from mbr.terms.hints import hints_of
 from mbr.utilities import MatrixUtility, Utility
 
 OnError = Literal["stop", "skip", "fallback"]
@@ -108,6 +109,11 @@ class Decoder(Closing):
         added = [note for weighted in self.terms for note in weighted.term.notes()]
         return list(dict.fromkeys([*first_stage, *self.utility.notes(), *added]))
 
+    def reports(self) -> list[tuple[str, dict[str, Any]]]:
+        """Sentences on the work of the utility and of utilities that are terms, with their numbers."""
+        parts = [self.utility, *(getattr(weighted.term, "utility", None) for weighted in self.terms)]
+        return [entry for part in dict.fromkeys(parts) if part is not None for entry in part.report()]
+
     def show_progress(self, show: bool) -> None:
         """Whether models show progress bars of their own."""
         self.utility.progress = show
@@ -121,7 +127,8 @@ class Decoder(Closing):
             for spec, weighted in zip(self.recipe.terms, self.terms, strict=True)
         }
         first_stage = self.prefilter.settings if self.prefilter else {}
-        utility = {**self.recipe.options, **self.utility.settings()}
+        scoring = {name: value for name, value in self.recipe.options.items() if name not in self.utility.run_options}
+        utility = {**scoring, **self.utility.settings()}
         loaded = self.guards.guards
         guards = {spec.name: {**spec.options, **loaded[spec.name].settings()} for spec in self.recipe.guards}
         listed = "all" if nbest is None else nbest
@@ -187,11 +194,9 @@ class Decoder(Closing):
                 lists[place] = compared
         hints = self._keep_best(lists, results)
         terms = self._term_values(lists, results)
-        total = self.recipe.budget_total
-        fair_share = None if total is None else total // max(len(terms), 1)
         for place, values in terms.items():
             try:
-                segment = self._segment(lists[place].item, values, hints.get(place), fair_share)
+                segment = self._segment(lists[place].item, values, hints.get(place))
                 results[place] = ListConversation(lists[place], values, self.strategy, segment)
             except InputError as exc:
                 results[place] = self.failed(lists[place], exc)
@@ -305,10 +310,9 @@ class Decoder(Closing):
                     values[place][spec.name] = checked
         return values
 
-    def _segment(
-        self, item: CandidateList, terms: Mapping[str, Floats], hints: Floats | None, fair_share: int | None
-    ) -> Segment:
+    def _segment(self, item: CandidateList, terms: Mapping[str, Floats], first_stage: Floats | None) -> Segment:
         references = self.recipe.references
+        evidence = [*terms.values(), *([] if first_stage is None else [first_stage])]
         return Segment(
             draws=_text_draws(item.texts, self.recipe.seed),
             weights=references.of(item),
@@ -316,8 +320,7 @@ class Decoder(Closing):
             relation=self.utility.relation,
             diagonal=self._diagonal(item),
             terms=self._added(terms),
-            hints=hints,
-            fair_share=fair_share,
+            hints=hints_of(item, evidence, references) if self.strategy.uses_hints else None,
         )
 
     def _added(self, terms: Mapping[str, Floats]) -> Floats | None:

@@ -23,7 +23,7 @@ LAYERS: dict[str, list[tuple[str, ...]]] = {
     "candidates": [
         ("common",),
         ("command", "lists", "settings"),
-        ("formats",),
+        ("formats", "chat"),
         ("backends",),
         ("generation",),
         ("kept", "options", "training"),
@@ -31,8 +31,8 @@ LAYERS: dict[str, list[tuple[str, ...]]] = {
     ],
     "pear": [
         ("shipped", "ties", "model", "data"),
-        ("runtime",),
-        ("serialize", "agreement", "checkpoint", "ct2"),
+        ("runtime", "labelling"),
+        ("serialize", "checkpoint"),
         ("engine", "encoders"),
         ("scorer",),
         ("single", "resume_metric", "models"),

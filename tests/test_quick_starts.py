@@ -16,7 +16,6 @@ import tarfile
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,9 +25,11 @@ from candidates.command.launch import COMMANDS
 from candidates.common.errors import MbrError, ModelError
 from candidates.formats import render_list
 from mbr.cli.metaeval.command import TASKS
+from pear.checkpoint import load_checkpoint
 from tests.conftest import write_jsonl
 from tests.mbr.metaeval.made import OUTPUTS, write_ratings, write_set
 from tests.mbr.metaeval.test_studies import ERRORS
+from tests.support.chat_server import answered, serving
 from tests.support.pages import SAMPLE
 
 pytestmark = pytest.mark.one_world
@@ -42,6 +43,7 @@ PARSERS = {
     **{f"mbr-metaeval {task}": f"mbr.cli.metaeval.{task.replace('-', '_')}" for task in TASKS},
 }
 SEGMENTS = 2
+SERVER = "http://localhost:8000/v1"  # of a chat model
 GERMAN = ("Ein Hund rennt.", "Der Hund läuft.", "Ein Hund läuft.", "Hunde laufen.")
 
 
@@ -65,7 +67,7 @@ def split_line(line: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory, released: Path, checkpoint: Any) -> Path:
+def files(tmp_path_factory: pytest.TempPathFactory, released: Path) -> Path:
     folder = tmp_path_factory.mktemp("files")
     records = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()[:SEGMENTS]]
     few = [{**record, "candidates": record["candidates"][:6]} for record in records]
@@ -95,7 +97,8 @@ def files(tmp_path_factory: pytest.TempPathFactory, released: Path, checkpoint: 
     _write_metaeval(folder)
     shutil.copytree(released, folder / "old")
     shutil.copytree(released / "encoder", folder / "xlmr-folder")
-    checkpoint.network.encoder.save_pretrained(folder / "xlmr-folder")
+    trainable = load_checkpoint(released, trainable=True)
+    trainable.network.encoder.save_pretrained(folder / "xlmr-folder")
     return folder
 
 
@@ -193,7 +196,12 @@ def test_quick_start_lines_run_as_they_stand(
             write_model(model.removeprefix("my-"))
     for line in lines_of(name):
         command, remark = split_line(line)
-        code = outcome(command, name, monkeypatch)
+        if SERVER in command:
+            with serving(monkeypatch) as server:
+                server.script = lambda prompt, asked, body: answered('{"errors": []}')
+                code = outcome(command.replace(SERVER, server.address), name, monkeypatch)
+        else:
+            code = outcome(command, name, monkeypatch)
         shown = capsys.readouterr()
         assert code == (ModelError.exit_code if "downloads" in remark else 0), f"{line}\n{shown.err}"
         assert "Traceback" not in shown.err

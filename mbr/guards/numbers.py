@@ -236,7 +236,7 @@ def _beyond_words(changed: Counter[str]) -> Counter[str]:
 
 def _spelled(text: str) -> Counter[str]:
     """Small numbers that the text has as words."""
-    return Counter(value for word in text.split() for value in _spelled_in(word))
+    return Counter([value for word in text.split() if (values := _spelled_in(word)) for value in values])
 
 
 @lru_cache(maxsize=50_000)

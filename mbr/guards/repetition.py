@@ -45,7 +45,7 @@ def looped(words: list[str]) -> float:
     again = len(words) - 1 - len(set(pairwise(words)))
     if again < SINGLE - 2:
         return share
-    folded = [word.strip(".,;:!?").casefold() for word in words]
+    folded = [word.strip(".,;:!?") for word in " ".join(words).casefold().split(" ")]
     spread = _spread(folded) if again >= (SPREAD - 1) * (TIMES - 1) else 0
     return max(share, _in_a_row(folded) / len(folded), spread / len(folded))
 
@@ -67,15 +67,15 @@ def _in_a_row(words: list[str]) -> int:
     for size in sizes:
         run = 0
         needed = size * ((SINGLE if size == 1 else SEVERAL) - 1)
-        for place in range(size, len(words)):
-            run = run + 1 if words[place] == words[place - size] else 0
-            if run >= needed and any(words[place - size + 1 : place + 1]):
-                longest = max(longest, run + size)
+        for place, (word, before) in enumerate(zip(words[size:], words, strict=False), start=size):
+            run = run + 1 if word == before else 0
+            if run >= needed and run + size > longest and any(words[place - size + 1 : place + 1]):
+                longest = run + size
     return longest
 
 
 def _spread(words: list[str]) -> int:
     """The words of phrases that come back often."""
-    phrases = Counter(tuple(words[place : place + SPREAD]) for place in range(len(words) - SPREAD + 1))
+    phrases = Counter(zip(*(words[offset:] for offset in range(SPREAD)), strict=False))
     most = max(phrases.values(), default=0)
     return SPREAD * most if most >= TIMES and SPREAD * most > len(words) / 3 else 0

@@ -126,11 +126,11 @@ def plan(
 
 def plan_for(
     changes: Changes, records: Iterable[Record], base: Recipe | None = None, *, shipped: bool = True
-) -> tuple[Recipe, Iterator[Record], Origin | None]:
-    """The recipe for these lists, by the first of them; returns all the records, too, and the origin of the first."""
+) -> tuple[Recipe, Iterator[Record], list[CandidateList]]:
+    """The recipe for these lists, by the first of them; returns all the records, too, and the lists looked at."""
     lists, stream = looked_at(records, languages=needs_languages(changes, base, shipped=shipped))
     origin = lists[0].origin if lists else None
-    return plan(changes, base=base, origin=origin, lists=lists, shipped=shipped), stream, origin
+    return plan(changes, base=base, origin=origin, lists=lists, shipped=shipped), stream, lists
 
 
 def needs_languages(changes: Changes, base: Recipe | None = None, *, shipped: bool = True) -> bool:
@@ -254,3 +254,19 @@ def with_precision(recipe: Recipe, dtype: str, *, required: bool = True) -> Reci
     if required and not takers:
         raise UsageError(f"utility {recipe.utility!r} has no option 'dtype', and neither has anything else here")
     return changed
+
+
+def with_precisions_of(recipe: Recipe, signature: Mapping[str, str]) -> Recipe:
+    """The recipe with the precisions of a signature for models that leave theirs open (dtype `auto`)."""
+
+    def same(options: Options, key: str) -> Options:
+        dtype = signature.get(key)
+        return {**options, "dtype": dtype} if options.get("dtype") == "auto" and dtype else options
+
+    first = recipe.prefilter
+    return replace(
+        recipe,
+        options=same(recipe.options, "dtype"),
+        terms=tuple(replace(term, options=same(term.options, f"add.{term.name}.dtype")) for term in recipe.terms),
+        prefilter=first and replace(first, options=same(first.options, "prefilter.dtype")),
+    )

@@ -186,6 +186,7 @@ class Recipe:
             check_term_options(term.name, term.options, RUNTIME_OPTIONS)
         if self.prefilter is not None:
             check_term_options(self.prefilter.name, self.prefilter.options, RUNTIME_OPTIONS, "prefilter")
+        self._refuse_remote_parts()
         if self.utility == "none" and not self.terms:
             raise UsageError(
                 "utility 'none' compares nothing, and there is no term to choose by; add one (--add logprob=1, see "
@@ -193,6 +194,16 @@ class Recipe:
             )
         for guard in self.guards:
             check_guard_options(guard.name, guard.options)
+
+    def _refuse_remote_parts(self) -> None:
+        """Terms and first stages score all pairs of a list, which is no way to use a server that charges for each."""
+        names = [term.name for term in self.terms] + ([self.prefilter.name] if self.prefilter else [])
+        for name in names:
+            if name in UTILITIES and utility_class(name).remote:
+                raise UsageError(
+                    f"{name!r} sends a request for each pair, and as a term or first stage it would have to score all "
+                    f"pairs; use it as the utility (--utility {name}), other terms and a first stage beside it"
+                )
 
     def _refuse_runtime_options(self) -> None:
         parts = [("utility", self.utility, self.options), *(("term", term.name, term.options) for term in self.terms)]

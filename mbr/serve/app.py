@@ -63,6 +63,13 @@ def create_app(
         log: receives one dict per request, without texts.
     """
     metrics = metrics or Metrics()
+    api = create_api(service, metrics)
+    routes = {route.path for route in api.routes if hasattr(route, "path")}
+    return Observed(Guard(api, service.settings, keys or ApiKeys()), metrics, lambda: routes, log)
+
+
+def create_api(service: Service, metrics: Metrics) -> FastAPI:
+    """The endpoints alone, without keys, limits and the log."""
     api = FastAPI(
         title="mbr-serve",
         version=__version__,
@@ -77,8 +84,7 @@ def create_app(
     _add_state(api, service, metrics)
     _add_page(api)
     use_current_schema(api, service)
-    routes = {route.path for route in api.routes if hasattr(route, "path")}
-    return Observed(Guard(api, service.settings, keys or ApiKeys()), metrics, lambda: routes, log)
+    return api
 
 
 def _add_errors(api: FastAPI) -> None:

@@ -26,8 +26,8 @@ from mbr.tune.listwise import Floats, Ints, standardised
 
 Objective = list[tuple[JudgeSpec, float]]
 
-# Between judges; the name chrf++ holds two that are no such mark.
-_PLUS = re.compile(r"(?<!\+)\+(?!\+|$)|(?<=\+\+)\+")
+# Between judges; the name chrf++ holds two that are no such mark, and RESUME is added to a judge by one.
+_PLUS = re.compile(r"(?<!\+)\+(?!\+|$|resume-metric=)|(?<=\+\+)\+(?!resume-metric=)")
 
 
 def parse_objective(text: str) -> Objective:
@@ -45,7 +45,19 @@ def parse_objective(text: str) -> Objective:
             raise UsageError(f"objective {text!r}: a judge is missing; expected judges joined by +, as chrf+embedding")
         words.append(word)
         weights.append(weight)
-    return list(zip(parse_judges(words), weights, strict=True))
+    specs = parse_judges(words)
+    check_baselines(specs)
+    return list(zip(specs, weights, strict=True))
+
+
+def check_baselines(specs: Sequence[JudgeSpec]) -> None:
+    """Raises UsageError where a judge compares with a baseline, which candidates do not have."""
+    for spec in specs:
+        if spec.needs_baseline:
+            raise UsageError(
+                f"{spec.title} compares systems with a baseline, and candidates have none; give pear-ref, which "
+                "compares them with the reference"
+            )
 
 
 def _weight(text: str, objective: str) -> float:
@@ -88,7 +100,8 @@ def judge_lists(
 ) -> JudgedLists:
     """Judge every candidate against every reference of its list; the nearest reference counts."""
     uses = spec.needs_reference or spec.texts(1) == 3
-    with spec.open(references=1 if uses else 0, tokenize=tokenize, options=options, cache=cache) as judge:
+    chosen = spec.for_texts((item.source, item.texts) for item in lists)
+    with chosen.open(references=1 if uses else 0, tokenize=tokenize, options=options, cache=cache) as judge:
         rows = _rows(judge, lists, references if uses else [[""]] * len(lists), uses)
         judged = judged_rows(judge, rows, cache, progress=spec.label if progress else None)
         scores = judge.segment_scores(judged.statistics) * (-1 if spec.lower_is_better else 1)

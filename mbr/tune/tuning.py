@@ -35,7 +35,7 @@ from mbr.terms import Term
 from mbr.tune.features import Features, features_of, tuning_strategy
 from mbr.tune.gains import Column, columns_of, row
 from mbr.tune.listwise import Floats, Ints, Problem, fit
-from mbr.tune.objective import Objective, judge_lists, mixed, parse_objective
+from mbr.tune.objective import Objective, check_baselines, judge_lists, mixed, parse_objective
 from mbr.tune.validation import Validated, best_penalty, validate
 from mbr.tune.values import BEFORE, FIRST, ORACLE, TUNED, Tuned, Weight
 from mbr.utilities import Utility
@@ -100,6 +100,7 @@ def tune(
     """
     work = work or Work()
     mix = parse_objective(objective)
+    check_baselines(judges)
     check_recipe(recipe)
     check_lists(lists, references)
     looked_at = _look_at(lists, recipe, baseline, strategy, work)
@@ -190,7 +191,7 @@ def _look_at(
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
         store = stack.enter_context(ScoreStore(work.scores or Path(folder, "scores.sqlite"), warn=work.warn))
-        models = stack.enter_context(Models(work.runtime))
+        models = stack.enter_context(Models(work.runtime, lists[0] if lists else None))
 
         def ledger(part: Utility | Term) -> Ledger:
             return stack.enter_context(Ledger(store, part))

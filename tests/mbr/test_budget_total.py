@@ -36,7 +36,7 @@ def spent(utility: Tables, total: int | None, **options: Any) -> dict[str, Decis
 def test_the_total_is_kept_and_goes_where_the_regret_is_largest(total: int, window_passes: int) -> None:
     utility = Tables(MIXED, window_passes)
     decisions = spent(utility, total)
-    assert 0.9 * min(total, 2000) <= sum(utility.calls) <= total
+    assert 0.9 * min(total, 1600) <= sum(utility.calls) <= total  # which is all they need
     easy = np.mean([decisions[name].passes for name in EASY])
     hard = np.mean([decisions[name].passes for name in HARD])
     assert easy <= 1.6 * 40
@@ -64,8 +64,8 @@ def test_more_than_enough_changes_nothing() -> None:
 
 def test_a_total_too_small_for_the_first_requests_is_refused() -> None:
     utility = Tables(MIXED)
-    with pytest.raises(UsageError, match=r"700 passes in all is too small: the first requests .* 12 lists take \d+"):
-        spent(utility, 700)
+    with pytest.raises(UsageError, match=r"400 passes in all is too small: the first requests .* 12 lists take \d+"):
+        spent(utility, 400)
     assert utility.calls == []
     with pytest.raises(UsageError, match="decides nothing"):
         spent(utility, 0)

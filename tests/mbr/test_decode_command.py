@@ -119,13 +119,6 @@ def test_pear_from_a_local_folder(run: Run, lists: Path, ours: Path) -> None:
     assert "strategy:race|tol:0.01|budget:20N" in result.stderr
 
 
-def test_the_ct2_back_end_reports_its_agreement(run: Run, lists: Path, ours: Path) -> None:
-    result = run("mbr-decode", "--model", ours, "--candidates", "l.jsonl", "--backend", "ct2")
-    assert result.returncode == 0, result.stderr
-    assert "CTranslate2 int8 against torch float32 on 16 probe pairs" in result.stderr
-    assert "|dtype:ct2-int8|" in result.stderr
-
-
 def test_output_file_configuration_and_matrices(run: Run, lists: Path, tmp_path: Path) -> None:
     result = run("mbr-decode", *CHRF, "-o", "out.txt", "--matrix", "m.npz")
     assert (result.returncode, result.stdout) == (0, "")

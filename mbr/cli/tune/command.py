@@ -118,6 +118,7 @@ def _tune(options: argparse.Namespace, console: Console, stack: ExitStack) -> Tu
 
 def _write(tuned: Tuned, options: argparse.Namespace, console: Console) -> None:
     """The recipe to its file and the tables to standard output; without a file, the recipe to standard output."""
+    from candidates.command.colour import print_table
     from candidates.common.text import atomic_output
     from mbr.cli.common.output import write_output
     from mbr.cli.tune.tables import recipe_text, report_text
@@ -129,8 +130,7 @@ def _write(tuned: Tuned, options: argparse.Namespace, console: Console) -> None:
     if options.output is None:
         console.info(f"gains and weights\n\n{report_text(tuned)}")
     else:
-        sys.stdout.write(report_text(tuned))
-        sys.stdout.flush()
+        print_table(report_text(tuned))
 
 
 def _train_table(options: argparse.Namespace, console: Console) -> int:

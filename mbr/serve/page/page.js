@@ -170,7 +170,7 @@
       return [Math.min(...values), Math.max(...values)];
     });
     const head = make("tr");
-    head.append(...["", ...columns.map(([name]) => name), "candidate"].map((name) => {
+    head.append(...["", "candidate", ...columns.map(([name]) => name)].map((name) => {
       const cell = make("th", name);
       cell.scope = "col";
       return cell;
@@ -178,12 +178,12 @@
     const rows = answer.ranking.map((entry, place) => {
       const row = make("tr", undefined, place ? "" : "chosen");
       row.append(make("td", `${place + 1}`, "place"));
-      columns.forEach(([name, value], column) => row.append(bar(name, value(entry), ranges[column])));
       const text = make("td", undefined, "text");
       text.dir = "auto";
       text.append(...marked(entry.text, answer.text));
       if (entry.count > 1) text.append(make("span", ` × ${entry.count}`, "quiet"));
       row.append(text);
+      columns.forEach(([name, value], column) => row.append(bar(name, value(entry), ranges[column])));
       return row;
     });
     const [top, body] = [make("thead"), make("tbody")];

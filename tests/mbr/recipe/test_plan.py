@@ -180,7 +180,8 @@ def test_a_later_window_in_other_words_is_scored_as_planned() -> None:
 
 def test_the_bundled_pear_without_log_probabilities_is_warned_about() -> None:
     lists = lists_of(ENGLISH, GERMAN)
-    alone, _, origin = plan_for(Changes(), lists)
+    alone, _, looked_at = plan_for(Changes(), lists)
+    origin = looked_at[0].origin
     assert len(cautions(alone, origin)) == 1
     assert "without log-probabilities" in cautions(alone, origin)[0]
     assert cautions(plan_for(Changes(terms={"logprob": 6}), lists)[0], None) == []

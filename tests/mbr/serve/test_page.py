@@ -83,7 +83,7 @@ def test_a_sentence_is_translated_and_the_reasons_are_shown(where: Site, browser
     assert text(page, "choice") == expected.text
     assert page.run("document.querySelectorAll('#ranking tbody tr').length") == len(expected.ranking)
     heads = page.run("[...document.querySelectorAll('#ranking th')].map(cell => cell.textContent)")
-    assert heads == ["", "score", "expected utility", "logprob", "chrf", "candidate"]
+    assert heads == ["", "candidate", "score", "expected utility", "logprob", "chrf"]
     assert page.run("document.querySelectorAll('#ranking .bar').length") == 4 * len(expected.ranking)
     assert page.run("document.querySelectorAll('#choice mark').length") > 0
     facts = text(page, "facts")
