@@ -27,15 +27,16 @@ from candidates.training.split import PARTS, Part, read_pairs
 
 # Both continue the bundled models, which have one vocabulary, at half the rate that a new model learns with.
 COMMON: dict[str, Any] = {
-    "steps": 6_000,
     "batch_tokens": 3072,
     "precision": "bf16",
+    "sampling": 0.3,
+    "dropout": 0.15,
     "matrix_rate": 2e-3,
     "other_rate": 2e-3,
 }
 RECIPES = {
-    "en-de": Recipe(**COMMON, encoder_layers=6, start=str(BUNDLED / "en-de")),
-    "de-en": Recipe(**COMMON, start=str(BUNDLED / "de-en")),
+    "en-de": Recipe(**COMMON, steps=7_000, encoder_layers=6, start=str(BUNDLED / "en-de")),
+    "de-en": Recipe(**COMMON, steps=5_000, start=str(BUNDLED / "de-en")),
 }
 
 

@@ -79,6 +79,8 @@ def files(tmp_path_factory: pytest.TempPathFactory, released: Path) -> Path:
         "ref.txt": [one["candidates"][1] for one in few],
         "a.txt": [one["candidates"][0] for one in few],
         "b.txt": [one["candidates"][2] for one in few],
+        "old.txt": [one["candidates"][0] for one in few],
+        "new.txt": [one["candidates"][2] for one in few],
         "mt.txt": [one["candidates"][0] for one in few],
         "pe.txt": [one["candidates"][1] for one in few],
         "nbest.txt": [text for one in records for text in (one["candidates"] * 100)[:100]],
@@ -137,7 +139,10 @@ def _write_outputs(folder: Path, lists: list[dict[str, list[str]]]) -> None:
 
 def _write_metaeval(folder: Path) -> None:
     """A test set in mt-metrics-eval's layout, tables of scores, of ratings and of errors, and post-edits."""
-    write_set(folder / "mt-metrics-eval-v2", "wmt23")
+    for lp in ("en-de", "he-en"):
+        write_set(folder / "mt-metrics-eval-v2", "wmt23", lp)
+    for lp in ("en-de", "en-es", "ja-zh"):
+        write_set(folder / "mt-metrics-eval-v2", "wmt24", lp)
     people = folder / "mt-metrics-eval-v2" / "wmt23" / "human-scores"
     shutil.copy(people / "en-de.esa.seg.score", people / "en-de.da-sqm.seg.score")
     shutil.copy(people / "en-de.mqm.seg.score", people / "en-de.mqm.merged.seg.score")
@@ -149,8 +154,8 @@ def _write_metaeval(folder: Path) -> None:
     rows = [f"{name}\t{json.dumps(ratings[(row + n) % 4])}\n" for n, name in enumerate(systems) for row in range(4)]
     (people / "en-de.mqm.merged.seg.rating").write_text("".join(rows))
     scored = [(system, segment, -abs(len(system) - segment) / 2) for system in systems for segment in range(4)]
-    head = ("system", "segment", "mqm", "mqm-col1", "mqm-col2", "mqm-col3", "metric")
-    table = [(s, n, x, x, x - n % 2, x - len(s) % 3, x * x) for s, n, x in scored]
+    head = ("system", "segment", "mqm", "mqm-col1", "mqm-col2", "mqm-col3", "psqm-col1", "metric")
+    table = [(s, n, x, x, x - n % 2, x - len(s) % 3, n + 2 * x, x * x) for s, n, x in scored]
     for name in ("scores.tsv", "wmt20.en-de.tsv"):
         text = "".join("\t".join(map(str, row)) + "\n" for row in (head, *table))
         (folder / name).write_text(text.replace("refA", "ref"))
@@ -159,7 +164,11 @@ def _write_metaeval(folder: Path) -> None:
         folder / "mine.jsonl", [{"system": s.replace("refA", "ref"), "segment": n, "score": x} for s, n, x in scored]
     )
     pairs = [f"{a}\t{b}\t{n}\t{len(a) - len(b) + n}\n" for a in OUTPUTS for b in OUTPUTS if a != b for n in range(1, 5)]
-    (folder / "pear.tsv").write_text("system\tother\tsegment\tscore\n" + "".join(pairs))
+    for name in ("pear", "pear.en-de", "pear.en-es", "pear.ja-zh"):
+        (folder / f"{name}.tsv").write_text("system\tother\tsegment\tscore\n" + "".join(pairs))
+    rated = [f"{s}\t{n}\trater{k}\t{-n * k % 5}\n" for s in OUTPUTS for n in range(1, 5) for k in range(3)]
+    for name in ("mqm", "psqm"):
+        (folder / f"{name}.tsv").write_text("system\tseg_id\trater\tscore\n" + "".join(rated))
     (folder / "mqm_ted_ende.tsv").write_text(ERRORS)
     write_ratings(folder / "mqm_generalMT.tsv")
     with tarfile.open(folder / "post-editing-test-en-de-test.tar.gz", "w:gz") as archive:

@@ -45,6 +45,7 @@ MOST_USED: dict[str, tuple[str, ...]] = {
     "mbr-metaeval parity": (*_DATA, "--humans", "--ratings", "--groups", "--output", "--format"),
     "mbr-metaeval correlation": (*_DATA, "--metrics", "--own", "--plot", "--output", "--format"),
     "mbr-metaeval noise": (*_DATA, "--statistics", "--repeats", "--plot", "--output", "--format"),
+    "mbr-metaeval resume-metric": (*_DATA, "--score", "--model", "--weights", "--post-edits", "--plot"),
     "mbr-metaeval anchors": (*_DATA, "--score", "--anchors", "--systems", "--output", "--format"),
     "mbr-metaeval post-edits": (
         *("--data", "--sources", "--before", "--after", "--score"),

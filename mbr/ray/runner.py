@@ -35,7 +35,7 @@ from mbr.ray.worker import About, Decided, Failure, Worker, whole
 
 IN_FLIGHT_PER_WORKER = 2  # so that a worker finds its next window waiting
 HELD_PER_WORKER = 4  # in flight, or decided and waiting for an earlier one
-MOST_DEATHS = 3  # of workers with the same window at their head, before it counts as the cause
+MOST_DEATHS = 3  # of workers with the same window, before it counts as the cause
 TICK = 0.2  # seconds between looks at the clock
 
 
@@ -132,17 +132,23 @@ class ClusterRun:
         reference.future().add_done_callback(done)
 
     def _give_work(self, cut: Iterator[list[Record]]) -> None:
-        """Give every ready worker its windows, as far as few enough are held."""
+        """Give every ready worker its windows, as far as few enough are held.
+
+        A window that a worker died with is decided alone, because the result of a window before it may have been lost
+        with that worker: only a death with one window shows which.
+        """
         ready = [worker for worker in self._workers if worker.about is not None]
         for share in range(1, IN_FLIGHT_PER_WORKER + 1):  # first one for each, then a second
             for worker in ready:
-                if len(worker.windows) < share and (number := self._take(cut, len(ready))) is not None:
+                if len(worker.windows) >= share or any(number in self._deaths for number in worker.windows):
+                    continue
+                if (number := self._take(cut, len(ready), alone=not worker.windows)) is not None:
                     worker.windows.append(number)
                     self._follow(worker, number, worker.actor.decide.remote(self._windows[number]))
 
-    def _take(self, cut: Iterator[list[Record]], workers: int) -> int | None:
+    def _take(self, cut: Iterator[list[Record]], workers: int, *, alone: bool) -> int | None:
         """The number of the next window to decide; None where there is none, or enough are held."""
-        if self._waiting:
+        if self._waiting and alone:
             return self._waiting.popleft()
         if self._ended or len(self._windows) >= HELD_PER_WORKER * workers:
             return None
@@ -204,11 +210,10 @@ class ClusterRun:
         self._session.kill(worker.actor)
         node = "a node" if worker.about is None else worker.about.node
         self.summary.lost(node, len(worker.windows))
-        if worker.windows:
-            head = worker.windows[0]
-            self._deaths[head] = self._deaths.get(head, 0) + 1
-            if self._deaths[head] == MOST_DEATHS:
-                raise ResourceError(_fatal(self._windows[head]))
+        for number in worker.windows:
+            self._deaths[number] = self._deaths.get(number, 0) + 1
+            if self._deaths[number] >= MOST_DEATHS and len(worker.windows) == 1:
+                raise ResourceError(_fatal(self._windows[number]))
         self._waiting.extendleft(reversed(worker.windows))
         self._report(f"a worker on {node} died; its work ({counted(len(worker.windows), 'window')}) goes to others")
         self._start_worker()

@@ -44,7 +44,7 @@ class Session(Closing):
         with _our_signals():
             try:
                 self._ray.init(
-                    address=None if options.address == LOCAL else options.address,
+                    address=options.address,  # `local` starts a cluster even where another one runs on this machine
                     num_cpus=self._local_cpus(),
                     include_dashboard=False if options.address == LOCAL else None,
                     runtime_env=options.runtime_env,

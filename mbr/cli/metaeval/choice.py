@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 QUICK_START = """\
   mbr-metaeval choice --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de he-en
   mbr-metaeval choice --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --utility chrf bleu --plot choice.svg
-  mbr-metaeval choice --table scores.tsv --human mqm --own mine=mine.tsv --format json"""
+  mbr-metaeval choice --table scores.tsv --human mqm --own mine=mine.jsonl --format json"""
 
 
 def parser() -> Parser:

@@ -101,8 +101,8 @@ def test_equal_requests_under_way_are_computed_once(make: Make, utility: Faulty,
 def test_joined_requests_keep_their_own_deadlines(make: Make, utility: Faulty) -> None:
     scheduler = make()
     utility.go.clear()
-    patient = ask(scheduler, listed("same"))
-    hasty = ask(scheduler, listed("same"), timeout=0.05)
+    patient = ask(scheduler, listed("same", 40), "half")  # takes several steps
+    hasty = ask(scheduler, listed("same", 40), "half", timeout=0.05)
     time.sleep(0.1)
     utility.go.set()
     assert patient.result(20).decision is not None
