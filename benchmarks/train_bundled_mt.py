@@ -30,7 +30,7 @@ COMMON: dict[str, Any] = {
     "batch_tokens": 3072,
     "precision": "bf16",
     "sampling": 0.3,
-    "dropout": 0.15,
+    "dropout": 0.25,
     "matrix_rate": 2e-3,
     "other_rate": 2e-3,
 }

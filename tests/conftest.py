@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+# Before numpy is imported, here and by the workers of xdist: on two cores, threads that wait for each other lose much.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+
 import pytest
 
 from tests.support.warm import WarmRunner
@@ -20,9 +23,8 @@ DATA = Path(os.environ.get("MBR_DATA", ROOT.parent / "shared" / "data"))
 
 @pytest.fixture(scope="session", autouse=True)
 def quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """One thread per test process, a cache of our own, and never a hub."""
+    """A cache of our own, and never a hub."""
     os.environ.update(
-        OMP_NUM_THREADS="1",
         MBR_CACHE=str(tmp_path_factory.mktemp("cache")),
         HF_HOME=str(tmp_path_factory.mktemp("hub")),
         HF_HUB_OFFLINE="1",

@@ -6,6 +6,7 @@ the right exit code instead of a traceback.
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from functools import partial
@@ -57,6 +58,8 @@ def start(command: str) -> None:
             owner.only_look()
         check_address_space()
         owner.check_owners()
+        # numpy's matrices are small, and many: more threads for each only wait for one another. Models have --threads.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         code: int = import_module(COMMANDS[command]).command()
         return code
 

@@ -36,8 +36,6 @@ def command(argv: Sequence[str] | None = None) -> int:
             option = "--data" if os.path.isdir(task) else "--table" if os.path.exists(task) else None
             hint = f"; did you mean {option} {shlex.quote(task)}?" if option else ", or an option"
             raise UsageError(f"task {task!r} is unknown; expected one of {', '.join(TASKS)}{hint}")
-    # Significance tests run in threads of their own; matrix products with more threads only slow them down.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module = import_module(f"mbr.cli.metaeval.{task.replace('-', '_')}")
 
     from candidates.command.config import with_config

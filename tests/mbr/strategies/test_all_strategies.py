@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.support.replay import replay, segment_of, structured, truth
@@ -89,6 +89,9 @@ def test_biased_utilities_too_are_decided_as_balanced_does(name: str) -> None:
     st.sampled_from(["antisymmetric", "none"]),
     st.sampled_from([0, 0.01, 0.3]),
 )
+@example("halving", 29, 531, "antisymmetric", 0.01)
+@example("prune", 30, 504, "antisymmetric", 0)
+@example("race", 29, 574, "none", 0.01)
 @settings(deadline=None, max_examples=150)
 def test_no_more_than_the_budget_and_nothing_twice(
     name: str, size: int, budget: int, relation: Any, tolerance: float
@@ -107,9 +110,13 @@ def test_no_more_than_the_budget_and_nothing_twice(
     assert 0 < len(pairs) <= strategy.passes(size, int(diagonal.sum()), relation) <= budget
     assert len(set(pairs)) == len(pairs)
     assert all(map(len, asked))
-    assert outcome.scored.sum() == len(pairs)
+    again = len(pairs) - len({frozenset(pair) for pair in pairs}) if relation == "antisymmetric" else 0
+    complete = len(pairs) - again == size * (size - 1) // 2
+    # With all pairs, those that `balanced` scores in the other order are a check and not part of the matrix.
+    assert outcome.scored.sum() in {len(pairs), len(pairs) - (again if complete else 0)}
     if relation == "antisymmetric":
-        assert len(pairs) - len({frozenset(pair) for pair in pairs}) <= max(0.02 * len(pairs), 3)
+        if name != "race" or not tolerance:  # with a tolerance, race looks at likely winners again
+            assert again <= max(0.02 * len(pairs), 3)
         assert all(i != j for i, j in pairs)
     if outcome.ranking is not None:
         assert outcome.expected is not None
