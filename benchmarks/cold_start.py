@@ -5,8 +5,10 @@
     python -m benchmarks.cold_start --only pear --whole          # pear-mt on all sources too: a night
 
 Proves that small jobs are fast, too: user and system CPU seconds of processes on one thread, everything included, as a
-user starts them. The same checkpoints (random weights in the released layouts, 12 layers x 384) and the same lists of
-100 distinct candidates on both sides; repeats of all sides in turn, medians and ranges.
+user starts them. The same checkpoints in the released layouts, 12 layers x 384, and the same lists of the bundled
+translation model, 100 distinct candidates each, on both sides; repeats of all sides in turn, medians and ranges. The
+PEAR is trained by `benchmarks.support.trained_pear` on other sources, once (half an hour); the COMET has random
+weights, which change nothing where every pair is scored.
 
 | row | ours | theirs |
 | --- | --- | --- |
@@ -39,11 +41,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.speed_pear import candidate_lists
 from benchmarks.support.headlines import headline, spread
 from benchmarks.support.peers import ask_mbrs, ask_pear_mt, environment
-from benchmarks.support.places import WORK
+from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.tatoeba import candidate_lists, parts
 from candidates.common.words import counted
+from candidates.generation import Settings
 
 FOLDER = WORK / "cold-start"
 OUTPUT = WORK / "cold_start.json"
@@ -67,10 +70,6 @@ class Size:
     @property
     def name(self) -> str:
         return f"{self.layers}x{self.hidden}"
-
-    @property
-    def shape(self) -> dict[str, Any]:
-        return {"layers": self.layers, "hidden": self.hidden, "heads": self.heads, "attention_gain": 0.1}
 
 
 @dataclass
@@ -129,6 +128,16 @@ def tool(name: str) -> Path:
     return Path(sys.executable).with_name(name)
 
 
+def real_lists(candidates: int, count: int) -> Lists:
+    """The first lists of held-out sources whose candidates all differ."""
+    sources = parts(TATOEBA)["held-out"][: 2 * count]
+    made = candidate_lists(FOLDER / f"real-{count}x{candidates}.jsonl", sources, Settings(nbest=candidates))
+    distinct = [(item.source, list(item.texts)) for item in made if len(set(item.texts)) == candidates]
+    if len(distinct) < count:
+        raise RuntimeError(f"only {len(distinct)} of {len(made)} lists have {candidates} distinct candidates")
+    return distinct[:count]
+
+
 def lists_file(lists: Lists) -> Path:
     file = FOLDER / f"lists-{len(lists)}x{len(lists[0][1])}.jsonl"
     lines = [json.dumps({"source": s, "candidates": [{"text": t} for t in texts]}) for s, texts in lists]
@@ -154,11 +163,11 @@ class Pear:
     ours = "mbr-decode --utility pear"
 
     def __init__(self, size: Size) -> None:
-        from tests.support.random_pear import write_random_released
+        from benchmarks.support.trained_pear import write_trained_released
 
         self.model = FOLDER / f"pear-{size.name}"
         if not self.model.exists():
-            write_random_released(self.model, **size.shape)
+            write_trained_released(self.model, layers=size.layers, hidden=size.hidden, heads=size.heads)
         self.choices: dict[str, list[str]] = {"ours": [], "theirs": []}
 
     def run_ours(self, lists: Lists) -> None:
@@ -244,7 +253,10 @@ def comet_model(size: Size) -> Path:
 
     root = FOLDER / f"comet-{size.name}"
     if not (root / "hparams.yaml").exists():
-        write_random_comet(root, hidden_sizes=(3072, 1024), **size.shape)
+        sizes = (3072, 1024)
+        write_random_comet(
+            root, hidden_sizes=sizes, layers=size.layers, hidden=size.hidden, heads=size.heads, attention_gain=0.1
+        )
     return root
 
 
@@ -264,7 +276,7 @@ def texts_of(lists: Lists) -> list[Path]:
 def measure(kind: str, size: Size, counts: Sequence[int], repeats: int, most: int | None) -> dict[str, Any]:
     """CPU seconds of both sides for each number of sources; theirs are run on `most` sources at most."""
     row: Any = ROWS[kind](size)
-    lists = candidate_lists(size.candidates, max(counts), duplicates=False)
+    lists = real_lists(size.candidates, max(counts))
     ours, theirs = Side(), Side()
     limit = max(counts) if most is None else max(most, 2)
     run_theirs = sorted({1, *(count for count in counts if count <= limit), min(limit, max(counts))})

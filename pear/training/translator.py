@@ -51,7 +51,8 @@ def start_from_translator(folder: Path, *, layers: int | None = None, positions:
             hidden_dropout_prob=0.1,
             attention_probs_dropout_prob=0.0,
         )
-        encoder = AutoModel.from_config(config, add_pooling_layer=False)
+        # On a CPU the backward pass of the fused attention is slower than that of plain matrix products.
+        encoder = AutoModel.from_config(config, add_pooling_layer=False, attn_implementation="eager")
         state = _encoder_state(weights, layers, positions)
         copied = {name: torch.from_numpy(value.copy()) for name, value in state.items()}
         result = encoder.load_state_dict(copied, strict=False)

@@ -148,8 +148,8 @@ def write_deberta_tokenizer(folder: Path) -> None:
     import json
 
     names = {"pad": "[PAD]", "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
-    numbers = {f"{name}_id": number for number, name in enumerate(names)}
-    pieces = {f"{name}_piece": piece for name, piece in names.items()}
+    numbers: dict[str, Any] = {f"{name}_id": number for number, name in enumerate(names)}
+    pieces: dict[str, Any] = {f"{name}_piece": piece for name, piece in names.items()}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "spm.model").write_bytes(
         train_pieces(vocab_size=500, user_defined_symbols=["[MASK]"], **numbers, **pieces)

@@ -8,6 +8,7 @@ token or a wrong position shows.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,13 @@ CORPUS = [text for triple in PROBES for text in triple if text] + [
 ]
 
 
-def train_pieces(**settings: Any) -> bytes:
-    """A sentencepiece model trained on the sentences above; `settings` are those of its trainer."""
+def train_pieces(sentences: Sequence[str] = CORPUS * 4, **settings: Any) -> bytes:
+    """A sentencepiece model of some sentences, by default those above; `settings` are those of its trainer."""
     import sentencepiece
 
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS * 4),
+        sentence_iterator=iter(sentences),
         model_writer=model,
         hard_vocab_limit=False,
         character_coverage=1.0,
@@ -49,12 +50,12 @@ def train_pieces(**settings: Any) -> bytes:
     return model.getvalue()
 
 
-def write_tokenizer(folder: Path) -> None:
-    """A sentencepiece vocabulary as XLM-R ships it, trained on the sentences above."""
+def write_tokenizer(folder: Path, pieces: bytes | None = None) -> None:
+    """A sentencepiece vocabulary as XLM-R ships it, by default one of the sentences above."""
     import transformers
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "sentencepiece.bpe.model").write_bytes(train_pieces(vocab_size=500))
+    (folder / "sentencepiece.bpe.model").write_bytes(pieces or train_pieces(vocab_size=500))
     config = '{"tokenizer_class": "XLMRobertaTokenizer", "model_max_length": 512}\n'
     (folder / "tokenizer_config.json").write_text(config)
     # XLM-R folders need their type for the tokenizer to be recognised.
