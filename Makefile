@@ -35,7 +35,7 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.parity_pear_mt
 	.venv-light/bin/python -m benchmarks.compat_pear_mt
 	.venv-light/bin/python -m benchmarks.released_bleurt
-	.venv-light/bin/python -m benchmarks.evaluate_wmt23
+	.venv-light/bin/python -m benchmarks.evaluate_wmt23 --ter
 	.venv-light/bin/python -m benchmarks.guards
 	.venv-light/bin/python -m benchmarks.speed_pear
 	.venv-light/bin/python -m benchmarks.limit

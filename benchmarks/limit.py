@@ -69,15 +69,17 @@ def main() -> int:
     if options.worker:
         print(json.dumps(measure(**json.load(sys.stdin))))
         return 0
+    reached = True
     if options.only != "choices":
-        for name in options.encoders:
-            speed(name, options.repeats)
+        results = [speed(name, options.repeats) for name in options.encoders]
+        reached = all(results)
     if options.only != "speed":
         choices(options.lists, options.candidates, options.single)
-    return 0
+    return 0 if reached else 1
 
 
-def speed(name: str, repeats: int) -> None:
+def speed(name: str, repeats: int) -> bool:
+    """Print the table of one encoder; whether it reaches all goals."""
     before = ask({"name": name, "dtypes": ["float32"], "repeats": repeats}, BEFORE)
     after = ask({"name": name, "dtypes": DTYPES, "repeats": repeats}, {})
     as_it_was = before["float32"]["seconds"]
@@ -92,15 +94,20 @@ def speed(name: str, repeats: int) -> None:
             f"  {label:<16}{row['seconds']:>9.2f}{as_it_was / row['seconds']:>12.2f}x{row['speed'] / 1e9:>7.0f}"
             f"{row['limit'] / 1e9:>7.0f}{share:>8.0%}  {row['compared']}"
         )
+    results = []
     for dtype, goal in GOALS.items():
         share = after[dtype]["speed"] / after[dtype]["limit"]
-        headline(
-            f"{name}: {dtype} at {share:.0%} of the limit; goal {goal:.0%}: {'reached' if share >= goal else 'MISSED'}"
-        )
+        results.append(share >= goal)
+        headline(f"{name}: {dtype} at {share:.0%} of the limit; goal {goal:.0%}: {verdict(results[-1])}")
     if ENCODERS[name][0] is None:
         best = max(as_it_was / after[dtype]["seconds"] for dtype in DTYPES)
-        verdict = "reached" if best >= TARGET else "MISSED"
-        headline(f"{name}: {best:.2f}x float32 as it was; target {TARGET}: {verdict}")
+        results.append(best >= TARGET)
+        headline(f"{name}: {best:.2f}x float32 as it was; target {TARGET}: {verdict(results[-1])}")
+    return all(results)
+
+
+def verdict(reached: bool) -> str:
+    return "reached" if reached else "MISSED"
 
 
 def ask(request: dict[str, Any], environment: dict[str, str]) -> dict[str, Any]:

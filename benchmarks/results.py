@@ -56,7 +56,7 @@ QUICK = (
     Quick("speed_pear", "--quick", peer="pear-mt"),
     Quick("speed_strategies", "--only pear-mt --lists 3", peer="pear-mt", data=TATOEBA),
     Quick("speed_utilities", "--quick", peer="mbrs", data=TATOEBA),
-    Quick("cold_start", "--quick --repeats 1", peer="pear-mt"),
+    Quick("cold_start", "--quick --repeats 1", peer="pear-mt", data=TATOEBA),
     Quick("speed_metaeval", "--no-spa --repeats 3"),
     Quick("stream_latency", "--repeats 1"),
     Quick("stream_memory", "--lists 1000 5000 --sentences 2000 10000"),
