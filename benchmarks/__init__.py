@@ -47,5 +47,6 @@ built once. The docstring of each says what it proves. What they share is in `be
 | demo | What `make demo` shows | | seconds | |
 | picture | The matrix in the README | | seconds | |
 | walk | The walk of a sentence in docs/mbr.md | | seconds | |
+| transcripts | What pages show of commands, after a bundled model has changed | | minutes | |
 | results | The quick set and benchmarks/RESULTS.md | | a quarter of an hour | |
 """

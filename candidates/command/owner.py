@@ -56,5 +56,5 @@ def only_look() -> None:
 def _repair(rival: str) -> str:
     return (
         f"Keep one of them in this environment: pip uninstall -y {rival} && "
-        f"pip install --force-reinstall --no-deps {OURS}"
+        f"pip install --force-reinstall --no-deps {OURS} (in a clone: . instead of {OURS})"
     )

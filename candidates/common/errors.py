@@ -41,3 +41,8 @@ class EnvironmentProblem(MbrError, ImportError):
     """The installation is broken: a foreign package owns our modules, or a library is missing."""
 
     exit_code = 6
+
+
+def install_extra(extra: str) -> str:
+    """How to install an extra of this package, for messages."""
+    return f"install the extra {extra}: pip install 'mbr-decode[{extra}]' or, in a clone, pip install '.[{extra}]'"

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from candidates.common.errors import EnvironmentProblem, UsageError
+from candidates.common.errors import EnvironmentProblem, UsageError, install_extra
 from candidates.common.languages import function_words
 from mbr.guards.base import Guard, ListTexts
 
@@ -213,7 +213,7 @@ def _py3langid() -> Any:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as exc:
         raise EnvironmentProblem(
-            "guard 'language': by=py3langid needs the package py3langid; install it (pip install "
-            "'mbr-decode[language]'), or leave out by=py3langid"
+            f"guard 'language': by=py3langid needs the package py3langid; {install_extra('language')}; "
+            "or leave out by=py3langid"
         ) from exc
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from candidates.common.closing import Closing
-from candidates.common.errors import EnvironmentProblem
+from candidates.common.errors import EnvironmentProblem, install_extra
 
 LOCAL = "local"
 ANSWER_SECONDS = 5.0
@@ -109,7 +109,7 @@ def _imported() -> Any:
     try:
         import ray
     except ImportError as exc:
-        raise EnvironmentProblem("--ray needs the package ray; install it with pip install 'mbr-decode[ray]'") from exc
+        raise EnvironmentProblem(f"--ray needs the package ray; {install_extra('ray')}") from exc
     import ray.exceptions
 
     return ray

@@ -176,7 +176,7 @@ def _add_output(p: argparse.ArgumentParser) -> None:
 
 
 def _add_cluster(p: argparse.ArgumentParser) -> None:
-    g = p.add_argument_group("many machines (--ray: pip install 'mbr-decode[ray]')")
+    g = p.add_argument_group("many machines (--ray: the extra `ray`)")
     g.add_argument(
         "--shard", metavar="I/N", help="decide every N-th part of the input, from the I-th on; see mbr-merge"
     )
