@@ -60,11 +60,11 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.bundled_choice
 	.venv-light/bin/python -m benchmarks.bundled_pear
 
-# Debian's Chromium and slowhttptest, for the tests of pages and of the service; without them these are skipped, with the
-# reason.
+# Debian's Chromium, slowhttptest and shells, for the tests of pages, of the service and of completion; without them these are
+# skipped, with the reason.
 browser:
-	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
-		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium slowhttptest >/dev/null; } || true
+	@{ command -v chromium && command -v zsh && command -v fish; } >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium slowhttptest zsh fish >/dev/null; } || true
 
 # Both test environments; with -j2 they are built at the same time.
 environments: .venv-light/$(MARK) .venv-comet/$(MARK)

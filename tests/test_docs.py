@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from candidates.command.completion import parser_of
 from candidates.command.launch import COMMANDS
 from tests.conftest import ROOT, Run
 from tests.support.pages import PAGES, SAMPLE, blocks, page
@@ -21,9 +23,11 @@ from tests.support.tiny import tiny_model
 
 
 def anchors(file: Path) -> set[str]:
-    """What GitHub makes of the headings of a page."""
-    headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """What GitHub makes of the headings of a page, and anchors that were headings once."""
+    text = file.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    made = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return made | set(re.findall(r'^<a id="([\w-]+)"></a>$', text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
@@ -161,6 +165,37 @@ def test_every_proof_of_the_comparison_with_peers_exists() -> None:
     yes = [row.split("|")[1].strip() for row in rows if row.split("|")[2].strip().startswith("yes")]
     shown = [row.split("|")[1].strip() for row in rows if row.split("|")[7].strip()]
     assert set(yes) - set(shown) == {"on several GPUs"}, "a yes of ours without a proof"
+
+
+@pytest.mark.parametrize(
+    ("words", "meaning", "default"),
+    [
+        ("output file (default: standard output); written whole", "output file; written whole", "standard output"),
+        ("default: by the name", "", "by the name"),
+        ("pairs; default: race for pear, else full", "pairs", "race for pear, else full"),
+        ("text (default: 100), lists (default: all)", "text (default: 100), lists (default: all)", "see right"),
+        ("a number (default: f(x))", "a number", "f(x)"),
+        ("no number", "no number", ""),
+    ],
+)
+def test_the_table_of_options_has_the_default_of_a_help_text(words: str, meaning: str, default: str) -> None:
+    split_default = runpy.run_path(str(ROOT / "docs" / "_site" / "options.py"))["split_default"]
+    assert split_default(words) == (meaning, default)
+
+
+def test_every_command_of_the_table_of_options_has_a_page() -> None:
+    tables = runpy.run_path(str(ROOT / "docs" / "_site" / "options.py"))["option_tables"]()
+    links = re.findall(r"More: \[.*?\]\(\.\./(.*?)\)", tables)
+    assert len(links) == len(COMMANDS)
+    for target in links:
+        name, _, anchor = target.partition("#")
+        assert not anchor or anchor in anchors(ROOT / "docs" / name), target
+
+
+def test_help_breaks_no_name() -> None:
+    text = parser_of("mbr-metaeval").format_help()
+    assert "segment_pearson,global_pearson" in text
+    assert not re.search(r"segment_pe\s", text)
 
 
 def test_every_page_is_in_the_sites_menu() -> None:
