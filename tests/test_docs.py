@@ -19,7 +19,6 @@ from candidates.command.completion import parser_of
 from candidates.command.launch import COMMANDS
 from tests.conftest import ROOT, Run
 from tests.support.pages import PAGES, SAMPLE, blocks, page
-from tests.support.tiny import tiny_model
 
 
 def anchors(file: Path) -> set[str]:
@@ -63,20 +62,6 @@ def test_every_flag_in_the_pages_exists(run: Run) -> None:
                     wrong += [f"{file.name}: {part.strip()}: {flag}" for flag in sorted(unknown)]
     assert not wrong, "\n".join(wrong)
     assert len(flags) > 8
-
-
-def test_the_python_of_the_api_page_runs(tmp_path: Path, ours: Path) -> None:
-    shutil.copytree(ours, tmp_path / "pear-folder")
-    shutil.copy(SAMPLE, tmp_path / "lists.jsonl")
-    (code,) = re.findall(r"```python\n(.*?)```", page("docs/api.md"), re.DOTALL)
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
-
-
-@pytest.mark.parametrize("name", ["mbr-metaeval", "mbr-compare", "recipes"])
-def test_the_python_of_other_pages_runs(name: str, tmp_path: Path) -> None:
-    shutil.copy(SAMPLE, tmp_path / "lists.jsonl")
-    (code,) = re.findall(r"```python\n(.*?)```", page(f"docs/{name}.md"), re.DOTALL)
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
 
 
 def test_the_numbers_of_the_metaeval_page_are_real(run: Run, wmt23: Path) -> None:
@@ -270,13 +255,6 @@ def test_the_utilities_page_has_every_utility_judge_and_release() -> None:
         assert f"| {release.repository}" in rows[name]
         assert f"| {(release.revision or 'not pinned')[:12]} |" in rows[name]
         assert release.licence[:11] in rows[name]
-
-
-def test_the_python_of_the_resume_page_and_the_pear_page_runs(tmp_path: Path) -> None:
-    for kind, name in (("resume", "resume"), ("single", "single"), ("sentinel-cand", "sentinel")):
-        tiny_model(tmp_path / "made", kind).rename(tmp_path / f"{name}-folder")
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page("docs/resume.md") + page("docs/pear.md"), re.DOTALL))
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
 
 
 def test_the_picture_is_up_to_date() -> None:
