@@ -3,7 +3,7 @@ PYTHON ?= python3
 MARK = installed
 PIP_INSTALL = install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-light lint docs bench bench-all browser environments clean
+.PHONY: demo test test-light lint docs bench bench-all headlines browser environments clean
 
 demo: .venv/$(MARK)
 	.venv/bin/python -m benchmarks.demo
@@ -28,6 +28,16 @@ docs: .venv-light/$(MARK)
 bench: .venv-light/$(MARK)
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
 	.venv-light/bin/python -m benchmarks.results
+
+# What README and docs/peers.md quote, measured again and kept in benchmarks/results (hours); then
+# `python -m benchmarks.transcripts --write` brings the values into the pages.
+headlines: .venv-light/$(MARK)
+	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
+	.venv-light/bin/python -m benchmarks.bundled_choice --part held-out --keep
+	.venv-light/bin/python -m benchmarks.parity_pear_mt --keep
+	.venv-light/bin/python -m benchmarks.speed_pear --keep
+	.venv-light/bin/python -m benchmarks.speed_strategies --only pear-mt --lists 30 --keep
+	.venv-light/bin/python -m benchmarks.speed_utilities --keep
 
 # All benchmarks at full size, in the order of benchmarks/__init__.py: a night. It ends with the first that fails.
 bench-all: .venv-light/$(MARK)

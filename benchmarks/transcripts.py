@@ -15,7 +15,8 @@ little (`CLOSE`), durations by any amount: int8 gives other last digits on other
 in its order, in a folder that looks like a clone with a `lists.jsonl`; of a how-to guide all commands run, those
 without output too. A block with a title (`needs a GPU`) is not run.
 
-`--write` also renews fingerprints of the bundled models, the notebook and two pictures.
+`--write` also renews fingerprints of the bundled models, numbers of benchmarks (`support/quotes.py`), the notebook and
+two pictures.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from typing import Any
 
 from benchmarks import picture, walk
 from benchmarks.support.places import DATA, ROOT
+from benchmarks.support.quotes import requoted, values_of, wrong
 
 SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -298,6 +300,21 @@ def renew_fingerprints(pages: Sequence[Path], *, write: bool) -> bool:
     return correct
 
 
+def renew_quotes(pages: Sequence[Path], *, write: bool) -> bool:
+    """Compare the numbers that pages quote with what benchmarks have kept, and write these."""
+    files = (ROOT / "benchmarks" / "results").glob("*.json")
+    known = {file.stem: values for file in files if (values := values_of(file.stem)) is not None}
+    correct = True
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for message in wrong(text, known):
+            print(f"{page.relative_to(ROOT)}: {message}")
+            correct = False
+        if write:
+            page.write_text(requoted(text, known), encoding="utf-8")
+    return correct
+
+
 def renew_tour() -> None:
     """Run the notebook and keep what it prints."""
     import nbclient  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -322,6 +339,7 @@ def main(words: Sequence[str] | None = None) -> int:
     pages = [page.resolve() for page in options.pages] or PAGES
     correct = [renew(page, write=options.write) for page in pages]
     correct.append(renew_fingerprints(pages, write=options.write))
+    correct.append(renew_quotes(pages, write=options.write))
     if options.write and not options.pages:
         renew_tour()
         picture.main()

@@ -110,23 +110,6 @@ def test_the_readmes_installation_names_every_extra_for_users() -> None:
 
 
 BENCHMARK = r"`(python -m benchmarks\.[^`]+)`"
-NUMBER = r"(?<![\w.])[+-]?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?(?![\w])"
-
-
-def test_every_number_of_the_readmes_tables_is_on_a_page_with_its_command() -> None:
-    """In the column of results; the command of the row is on the page that has the number."""
-    rows = [line for line in page("README.md").splitlines() if line.startswith("| ") and re.search(BENCHMARK, line)]
-    assert len(rows) >= 5
-    pages = [(ROOT / "benchmarks/RESULTS.md").read_text(encoding="utf-8"), *(page(f"docs/{name}") for name in _docs())]
-    missing = []
-    for row in rows:
-        result, command = row.split("|")[2:4]
-        (words,) = re.findall(BENCHMARK, command)
-        numbers = re.findall(NUMBER, result)
-        assert numbers, row
-        sources = [set(re.findall(NUMBER, text)) for text in pages if words in text]
-        missing += [f"{number} of {words}" for number in numbers if not any(number in source for source in sources)]
-    assert not missing, "\n".join(missing)
 
 
 def test_other_tables_of_the_readme_have_no_measured_numbers() -> None:
