@@ -3,7 +3,7 @@
     python -m benchmarks.strategies                              # all sets; needs benchmarks.matrices
     python -m benchmarks.strategies --quick                      # synthetic matrices, few seeds; keeps nothing
     python -m benchmarks.strategies --sets synthetic --seeds 5
-    python -m benchmarks.strategies --draw docs/regret           # the picture, from the numbers of the last run
+    python -m benchmarks.strategies --draw docs/regret.svg       # the picture, from the numbers of the last run
 
 Proves that `race`, the default, keeps its tolerance for a fraction of the passes of half a matrix, and loses less than
 the rules of mbrs do at equal passes. Prints for every strategy: regret as a share of best minus mean under the exact
@@ -319,11 +319,11 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--methods", default="", metavar="NAME", help="only methods whose names start with this")
     parser.add_argument("--ratios", action="store_true", help="only rho, tau and the parts of the order bias")
-    parser.add_argument("--draw", type=Path, help="only draw, to files of this name with .png and .svg")
+    parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="only draw what was kept (docs/regret.svg)")
     options = parser.parse_args()
     result: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"ratios": {}, "rows": []}
     if options.draw:
-        draw(result["rows"], DRAWN, options.draw)
+        options.draw.write_text(draw(result["rows"], DRAWN), encoding="utf-8")
         return 0
     if options.quick:
         options.sets, options.seeds = ["synthetic"], QUICK_SEEDS

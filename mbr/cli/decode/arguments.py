@@ -138,8 +138,8 @@ def _add_terms(p: argparse.ArgumentParser) -> None:
         "--add",
         action="append",
         metavar="NAME=WEIGHT[,KEY=VALUE]",
-        help=f"{', '.join(TERMS.built_in)} (docs/terms.md), a plug-in's, or any utility (chrf: agreement with the other "
-        "candidates; cometkiwi: quality); options of the term follow the weight; a weight of 0 removes it; repeatable",
+        help=f"{', '.join(TERMS.built_in)} (docs/terms.md), a plug-in's, or any utility (chrf: agreement with the "
+        "list; cometkiwi: quality); options of the term follow the weight; a weight of 0 removes it; repeatable",
     )
     g.add_argument(
         "--add-model", action="append", metavar="NAME=MODEL", help="model of a term that needs one; repeatable"
