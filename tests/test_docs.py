@@ -240,6 +240,24 @@ def test_the_utilities_page_has_every_utility_judge_and_release() -> None:
         assert release.licence[:11] in rows[name]
 
 
+def test_the_page_of_statistics_has_every_one_of_them() -> None:
+    """Its numbers are compared by tests/test_transcripts.py."""
+    from mbr.metaeval import STATISTICS
+
+    text = page("docs/statistics.md")
+    for name in STATISTICS:
+        assert re.search(rf"\*\*[^*]*`{name}`", text), name
+
+
+def test_the_notebook_becomes_a_page_with_its_code_and_outputs() -> None:
+    notebook_page = runpy.run_path(str(ROOT / "docs" / "_site" / "notebook.py"))["notebook_page"]
+    text = notebook_page(ROOT / "docs" / "tour.ipynb")
+    assert text.startswith("# From a sentence to a tuned recipe\n")
+    assert len(blocks(text, "python")) == 10
+    assert len(blocks(text, "text")) + text.count('<div class="notebook-output"><table class="notebook">') == 10
+    assert "Die alte Frau lebt" in text
+
+
 def test_the_picture_is_up_to_date() -> None:
     from benchmarks.picture import draw
 

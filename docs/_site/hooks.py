@@ -1,8 +1,8 @@
 """What mkdocs does beside rendering docs/: tables made from the code, and pages of files that lie elsewhere.
 
 `reference/options.md` gets every option of every command, from the parsers (`options`). `reference/http.md` gets the
-endpoints of mbr-serve, from its OpenAPI schema (`endpoints`). Files outside docs/ (`OUTSIDE`) become pages, and links
-to them lead there; links to other files of the repository become the names of these files.
+endpoints of mbr-serve, from its OpenAPI schema (`endpoints`). Files outside docs/ (`OUTSIDE`) and the notebook become
+pages, and links to them lead there; links to other files of the repository become the names of these files.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from endpoints import endpoint_tables
 from mkdocs.structure.files import File, Files
+from notebook import notebook_page
 from options import option_tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +26,7 @@ OUTSIDE = {
     "mbr/bundled/en-de/README.md": "project/model-words.md",
     "pear/bundled/en-de/README.md": "project/model-pear.md",
 }
+NOTEBOOKS = {"docs/tour.ipynb": "tour.md"}
 MADE = {"reference/options.md": option_tables, "reference/http.md": endpoint_tables}
 _LINK = re.compile(r"(!?)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 _CODE_IN_TABLE = re.compile(r"(?<=[ (])`[^`\n]*\\\|[^`\n]*`")
@@ -36,6 +38,8 @@ def on_files(files: Files, config: Any) -> Files:
     for name, page in OUTSIDE.items():
         text = _FRONT_MATTER.sub("", (ROOT / name).read_text(encoding="utf-8"))
         files.append(File.generated(config, page, content=relinked(text, ROOT / name, page)))
+    for name, page in NOTEBOOKS.items():
+        files.append(File.generated(config, page, content=notebook_page(ROOT / name)))
     return files
 
 
@@ -69,7 +73,8 @@ def relinked(markdown: str, file: Path, page: str) -> str:
         if not target.is_relative_to(ROOT) or not target.exists():
             return match[0]  # left for the strict build to find
         inside = target.relative_to(ROOT).as_posix()
-        inside = f"docs/{OUTSIDE[inside]}" if inside in OUTSIDE else inside
+        pages = OUTSIDE | NOTEBOOKS
+        inside = f"docs/{pages[inside]}" if inside in pages else inside
         if inside.startswith("docs/"):
             return f"{picture}[{words}]({up}{inside.removeprefix('docs/')}{mark}{anchor})"
         plain = words.replace("`", "")
