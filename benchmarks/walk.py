@@ -18,7 +18,7 @@ from candidates.common.pictures import GOOD, INK, QUIET, picture_head
 from mbr import Recipe, decode, read_recipe
 from mbr.decide import Decision
 
-SOURCE = "The old woman lives alone in a small house by the lake."
+SOURCE = "Let's meet at the library at four."
 NBEST, SHOWN = 100, 5
 # Narrow enough to be read on a telephone: each candidate has its bars below it.
 WIDTH, COLUMN, BAR, ROW, TOP, LONGEST = 536, 87, 74, 64, 142, 74
@@ -57,7 +57,7 @@ def draw(decision: Decision, recipe: Recipe) -> str:
     ]
     for number, (name, words, _) in enumerate(columns):
         x = 12 + number * COLUMN
-        parts += [_text(x, 98, name, size=11, bold=True), _text(x, 113, words, QUIET, size=11)]
+        parts += [_text(x, 98, name, size=10, bold=True), _text(x, 113, words, QUIET, size=11)]
     for place, row in enumerate(rows):
         y = TOP + place * ROW
         best = row == decision.ranking[0]
