@@ -2,7 +2,7 @@
 
 `make bench-all` runs them in this order. `make bench` runs the quick set, the benchmarks marked so at a small size, and
 writes benchmarks/RESULTS.md. Times are rough: the whole benchmark, on two cores, without a peer's environment, which is
-built once. The docstring of each says what it proves. What they share is in `benchmarks.support`.
+built once. The docstring of each has what it proves. What they share is in `benchmarks.support`.
 
 | benchmark | question | against | time | quick |
 | --- | --- | --- | --- | --- |

@@ -317,8 +317,8 @@ def renew_quotes(pages: Sequence[Path], *, write: bool) -> bool:
 
 def renew_tour() -> None:
     """Run the notebook and keep what it prints."""
-    import nbclient  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    import nbformat  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    import nbclient
+    import nbformat
 
     tour = ROOT / "docs" / "tour.ipynb"
     notebook = nbformat.read(tour, as_version=4)

@@ -1,6 +1,6 @@
 """What can go wrong, as a small tree: each kind of failure has one type and one exit code.
 
-A message says what was found, what was expected, and what to do now. The packages `pear` and `mbr` raise
+A message has what was found, what was expected, and what to do now. The packages `pear` and `mbr` raise
 the same types, so a caller (or a shell script reading exit codes) learns one vocabulary.
 """
 

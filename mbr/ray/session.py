@@ -65,7 +65,7 @@ class Session(Closing):
         return actor
 
     def is_death(self, error: BaseException) -> bool:
-        """Whether an error says that a worker or its node is gone."""
+        """Whether an error means that a worker or its node is gone."""
         exceptions = self._ray.exceptions
         lost = (exceptions.RayActorError, exceptions.ObjectLostError, exceptions.NodeDiedError)
         return isinstance(error, (*lost, exceptions.OutOfMemoryError, exceptions.WorkerCrashedError))

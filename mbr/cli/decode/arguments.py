@@ -1,6 +1,6 @@
 """The command line of mbr-decode: its options and their help texts.
 
-`checks.py` says which of them go together; the recipe has their defaults.
+`checks.py` has which of them go together; the recipe has their defaults.
 """
 
 from __future__ import annotations
