@@ -29,7 +29,7 @@ bench: .venv-light/$(MARK)
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
 	.venv-light/bin/python -m benchmarks.results
 
-# What README and docs/peers.md quote, measured again and kept in benchmarks/results (hours); then
+# What README and pages quote, measured again and kept in benchmarks/results (hours); then
 # `python -m benchmarks.transcripts --write` brings the values into the pages.
 headlines: .venv-light/$(MARK)
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
@@ -38,6 +38,10 @@ headlines: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.speed_pear --keep
 	.venv-light/bin/python -m benchmarks.speed_strategies --only pear-mt --lists 30 --keep
 	.venv-light/bin/python -m benchmarks.speed_utilities --keep
+	.venv-light/bin/python -m benchmarks.speed_metaeval --keep
+	.venv-light/bin/python -m benchmarks.matrices
+	.venv-light/bin/python -m benchmarks.strategies --keep
+	.venv-light/bin/python -m benchmarks.strategies_quality --keep
 
 # All benchmarks at full size, in the order of benchmarks/__init__.py: a night. It ends with the first that fails.
 bench-all: .venv-light/$(MARK)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import strategies, strategies_quality
 from benchmarks.bundled_choice import quoted_values
 from benchmarks.support import quotes as module
 from benchmarks.support.choosing import Row
@@ -19,7 +20,10 @@ from tests.support.pages import PAGES, page
 pytestmark = pytest.mark.one_world
 
 # Benchmarks that have kept no values yet: `make headlines` runs them; their numbers are not compared until then.
-PENDING = ["bundled_choice", "parity_pear_mt", "speed_pear", "speed_strategies", "speed_utilities"]
+PENDING = [
+    *("bundled_choice", "parity_pear_mt", "speed_metaeval", "speed_pear", "speed_strategies", "speed_utilities"),
+    *("strategies", "strategies_quality"),
+]
 
 QUOTED = sorted({quote.benchmark for file in PAGES for quote in quotes(file.read_text(encoding="utf-8"))})
 COMMAND = r"`python -m benchmarks\.(\w+)[^`]*`"
@@ -34,6 +38,43 @@ def test_a_page_quotes_what_was_measured(file: Path) -> None:
 def test_every_benchmark_that_is_quoted_has_kept_values_or_is_pending() -> None:
     measured = [name for name in QUOTED if values_of(name) is not None]
     assert sorted([*measured, *PENDING]) == QUOTED
+
+
+def _kept_by(benchmark: str) -> dict[str, float]:
+    """Keys as a run would keep them."""
+    if benchmark == "strategies_quality":
+        judged = {"passes": 1.0} | {judge: [1.0] * 4 for judge in strategies_quality.JUDGES}
+        names = [f"{name}, logprob {weight}" for name in strategies_quality.STRATEGIES for weight in ("0", "25.4")]
+        return strategies_quality.quoted_values(dict.fromkeys(names, judged))
+    numbers = dict.fromkeys(["passes", "milliseconds", *strategies.FIELDS.values()], 0.5)
+    sets = [
+        *("bundled PEAR, test", "bundled PEAR, terms as hints, test", "bundled PEAR with logprob 6, test"),
+        *("bundled PEAR with the shipped recipe, test", "bundled PEAR, prefilter chrF:50, test"),
+    ]
+    return strategies.quoted_values(
+        [
+            {"set": name, "method": method.name, "budget": budget, **numbers}
+            for name in sets
+            for method in strategies.METHODS
+            for budget in ((None,) if method.own_end else (200, 300, 500, 1000))
+        ]
+    )
+
+
+@pytest.mark.parametrize("benchmark", ["strategies", "strategies_quality"])
+def test_the_keys_of_the_page_of_strategies_are_those_that_are_kept(benchmark: str) -> None:
+    bound = {key for quote in quotes(page("docs/strategies.md")) if quote.benchmark == benchmark for key in quote.keys}
+    assert len(bound) > 60
+    assert bound <= set(_kept_by(benchmark))
+
+
+def test_every_cell_of_the_tables_of_strategies_is_bound() -> None:
+    rows = [line for line in page("docs/strategies.md").splitlines() if line.startswith("| ") and quotes(line)]
+    assert len(rows) == 21
+    for row in rows:
+        (quote,) = quotes(row)
+        cells = re.sub(r"<!--.*?-->", "", row).split("|")[2:]
+        assert len(quote.keys) == sum(len(NUMBER.findall(cell)) for cell in cells), row
 
 
 def test_every_number_of_the_readmes_results_is_bound_to_the_command_of_its_row() -> None:

@@ -40,6 +40,11 @@ def spread_values(key: str, ratios: Sequence[float]) -> dict[str, float]:
     return {key: statistics.median(ratios), f"{key}.low": min(ratios), f"{key}.high": max(ratios)}
 
 
+def slug(name: str) -> str:
+    """A name as a part of a key: `low rank (mbrs)` is `low-rank-mbrs`."""
+    return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")
+
+
 def keep(name: str, values: Mapping[str, float]) -> None:
     """Write the values of a benchmark, with the command line of this process."""
     words = [word for word in sys.argv[1:] if word != "--keep"]
