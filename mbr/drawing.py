@@ -104,7 +104,7 @@ def cloud_panels(
     columns = min(columns, len(panels))
     total_width = left + columns * (width + gap) - gap // 2
     legend, rows = _legend(names, total_width - 20)
-    top = 84 + 20 * rows
+    top = 94 + 20 * rows
     total_height = top + -(-len(panels) // columns) * (height + gap) - 24
     parts = [picture_head(total_width, total_height), _text(20, 30, title, size=16, bold=True)]
     parts += [_text(20, 52, y_label, colour=QUIET), *legend]

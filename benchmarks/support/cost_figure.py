@@ -33,7 +33,7 @@ def draw(report: dict[str, Any]) -> str:
             )
         )
     return cloud_panels(
-        f"Quality against cost: {segments:,} sentences, 100 candidates each",
+        f"Quality against cost: {segments:,} sentences, {report['candidates']:.0f} candidates each",
         panels,
         "CPU seconds per sentence for choosing (log scale)",
         "score of the choices with its 95 % interval; the dashed line is the beam's best",

@@ -30,6 +30,7 @@ NOTEBOOKS = {"docs/tour.ipynb": "tour.md"}
 MADE = {"reference/options.md": option_tables, "reference/http.md": endpoint_tables}
 _LINK = re.compile(r"(!?)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 _CODE_IN_TABLE = re.compile(r"(?<=[ (])`[^`\n]*\\\|[^`\n]*`")
+_WORD = re.compile(r"<code>([^<\s]{1,30})</code>")
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
@@ -54,6 +55,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     markdown = _CODE_IN_TABLE.sub(lambda code: code[0].replace(r"\|", "|"), markdown)
     made = MADE.get(page.file.src_uri)
     return f"{markdown}\n{made()}" if made else markdown
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """The page with a class on code that is one word: site.css keeps `--batch-tokens` on one line."""
+    return _WORD.sub(r'<code class="word">\1</code>', html)
 
 
 def relinked(markdown: str, file: Path, page: str) -> str:

@@ -56,9 +56,10 @@ def test_the_picture_of_cost_has_a_panel_per_judge_and_the_baseline() -> None:
         return {"label": label, "seconds": seconds, "error": None, "scores": scores}
 
     rows = [row("beam best", None, 64.07), row("pear race", 20.0, 65.8), row("chrf", 1.0, 63.1)]
-    report = {"rows": rows, "choices": [{}] * 200, "baseline": "beam best"}
+    report = {"rows": rows, "choices": [{}] * 200, "baseline": "beam best", "candidates": 99.6}
     texts = texts_of(cost_figure.draw(report))
     assert {"chrF", "pear race", "chrf", "beam best 64.1"} <= set(texts)
+    assert texts[0] == "Quality against cost: 200 sentences, 100 candidates each"
     assert "BLEU" not in texts
 
 
