@@ -45,4 +45,4 @@ class EnvironmentProblem(MbrError, ImportError):
 
 def install_extra(extra: str) -> str:
     """How to install an extra of this package, for messages."""
-    return f"install the extra {extra}: pip install 'mbr-decode[{extra}]' or, in a clone, pip install '.[{extra}]'"
+    return f"install the extra {extra}: pip install '.[{extra}]' in a clone of mbr-decode"
