@@ -3,7 +3,7 @@ PYTHON ?= python3
 MARK = installed
 PIP_INSTALL = install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-light lint docs bench bench-all browser environments clean
+.PHONY: demo test test-light lint docs bench bench-all headlines browser environments clean
 
 demo: .venv/$(MARK)
 	.venv/bin/python -m benchmarks.demo
@@ -28,6 +28,20 @@ docs: .venv-light/$(MARK)
 bench: .venv-light/$(MARK)
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
 	.venv-light/bin/python -m benchmarks.results
+
+# What README and pages quote, measured again and kept in benchmarks/results (hours); then
+# `python -m benchmarks.transcripts --write` brings the values into the pages.
+headlines: .venv-light/$(MARK)
+	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
+	.venv-light/bin/python -m benchmarks.bundled_choice --part held-out --keep
+	.venv-light/bin/python -m benchmarks.parity_pear_mt --keep
+	.venv-light/bin/python -m benchmarks.speed_pear --keep
+	.venv-light/bin/python -m benchmarks.speed_strategies --only pear-mt --lists 30 --keep
+	.venv-light/bin/python -m benchmarks.speed_utilities --keep
+	.venv-light/bin/python -m benchmarks.speed_metaeval --keep
+	.venv-light/bin/python -m benchmarks.matrices
+	.venv-light/bin/python -m benchmarks.strategies --keep
+	.venv-light/bin/python -m benchmarks.strategies_quality --keep
 
 # All benchmarks at full size, in the order of benchmarks/__init__.py: a night. It ends with the first that fails.
 bench-all: .venv-light/$(MARK)
@@ -60,11 +74,11 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.bundled_choice
 	.venv-light/bin/python -m benchmarks.bundled_pear
 
-# Debian's Chromium and slowhttptest, for the tests of pages and of the service; without them these are skipped, with the
-# reason.
+# Debian's Chromium, slowhttptest and shells, for the tests of pages, of the service and of completion; without them these are
+# skipped, with the reason.
 browser:
-	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
-		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium slowhttptest >/dev/null; } || true
+	@{ command -v chromium && command -v zsh && command -v fish; } >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium slowhttptest zsh fish >/dev/null; } || true
 
 # Both test environments; with -j2 they are built at the same time.
 environments: .venv-light/$(MARK) .venv-comet/$(MARK)

@@ -2,7 +2,7 @@
 
 `make bench-all` runs them in this order. `make bench` runs the quick set, the benchmarks marked so at a small size, and
 writes benchmarks/RESULTS.md. Times are rough: the whole benchmark, on two cores, without a peer's environment, which is
-built once. The docstring of each says what it proves. What they share is in `benchmarks.support`.
+built once. The docstring of each has what it proves. What they share is in `benchmarks.support`.
 
 | benchmark | question | against | time | quick |
 | --- | --- | --- | --- | --- |
@@ -47,5 +47,6 @@ built once. The docstring of each says what it proves. What they share is in `be
 | demo | What `make demo` shows | | seconds | |
 | picture | The matrix in the README | | seconds | |
 | walk | The walk of a sentence in docs/mbr.md | | seconds | |
+| transcripts | What pages show of commands, after a bundled model has changed | | minutes | |
 | results | The quick set and benchmarks/RESULTS.md | | a quarter of an hour | |
 """

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.support.choosing import Choice, Chooser, Table
+from benchmarks.support.choosing import Choice, Chooser, Row, Table
 from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.quotes import add_keep_option, keep
 from benchmarks.support.tatoeba import candidate_lists, parts, references
 from candidates.generation import Settings
 from candidates.training.split import Part
@@ -43,6 +45,7 @@ def main() -> None:
     parser.add_argument("--alone", type=int, default=300, help="sources for the rows of PEAR without terms")
     parser.add_argument("--work", type=Path, default=WORK / "choice")
     parser.add_argument("--threads", type=int, default=2)
+    add_keep_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     options.work.mkdir(parents=True, exist_ok=True)
@@ -58,8 +61,24 @@ def main() -> None:
         for model in ("en-de", *([str(options.pear)] if options.pear else [])):
             pear = Recipe("pear", {"model": model}, weights="uniform")
             alone.row(f"PEAR alone ({model})", partial(chooser.choose, alone.lists, pear))
+    if options.keep:
+        keep("bundled_choice", quoted_values([*table.rows, *alone.rows]))
     rows = [asdict(row) for part in (table, alone) for row in part.rows]
     (options.work / f"{options.part}-{options.sources}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def quoted_values(rows: Sequence[Row]) -> dict[str, float]:
+    """What pages quote: of each way of choosing and judge the value, the gain over the beam and its interval."""
+    short = {"the beam's best": "beam", "the recipe without PEAR": "without-pear"}
+    values: dict[str, float] = {}
+    for row in rows:
+        plain = "recipe" if row.name.startswith("recipe ") else re.sub(r"[^\w-]+", "-", row.name.lower()).strip("-")
+        name = short.get(row.name, plain)
+        for judge, (value, gain, low, high) in row.values.items():
+            key = f"{name}.{judge}"
+            values |= {key: value, f"{key}.gain": gain, f"{key}.low": low, f"{key}.high": high}
+        values |= {f"{name}.same": 100 * row.same, f"{name}.regret": row.regret}
+    return values
 
 
 def ways_of_choosing(

@@ -3,7 +3,7 @@
     python -m benchmarks.bundled_pear                 # 1,000 sources of the test part
 
 Proves which kinds of damage it sees, beside what "the longer one is better" would get. Sources are of the test part,
-which neither the translation model nor PEAR ever saw. `benchmarks.bundled_choice` says how well it chooses.
+which neither the translation model nor PEAR ever saw. `benchmarks.bundled_choice` measures how well it chooses.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
     python -m benchmarks.compare                  # 500 sources, 100-best; about two hours, on one thread
     python -m benchmarks.compare --quick          # 40 sources, no half matrices: a few minutes
+    python -m benchmarks.compare --draw docs/quality-cost.svg       # the picture, from what a run has kept
 
 Makes a table of the beam's best, chrF-MBR, embedding-MBR, the bundled PEAR (half a matrix, race) and the
 oracle, on sentences that neither bundled model has seen, judged by BLEU, chrF, TER and sentence embeddings. It runs the
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.candidates import spread
+from benchmarks.support.cost_figure import draw
 from benchmarks.support.headlines import headline
 from benchmarks.support.places import TATOEBA, WORK
 from candidates.training.split import read_pairs
@@ -41,7 +43,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="40 sources and no half matrices")
     parser.add_argument("--sources", type=int, help="sources of the test part (default: 500)")
+    parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="only draw what was kept (docs/quality-cost.svg)")
     options = parser.parse_args()
+    if options.draw:
+        report = FOLDER / f"report-{options.sources or 500}" / "report.json"
+        options.draw.write_text(draw(json.loads(report.read_text(encoding="utf-8"))), encoding="utf-8")
+        return
     if not TATOEBA.is_file():
         raise SystemExit(f"{TATOEBA} is not there; set MBR_DATA to the folder that holds tatoeba/")
     count = options.sources or (40 if options.quick else 500)

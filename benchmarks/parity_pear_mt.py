@@ -24,6 +24,7 @@ import pear
 from benchmarks.support.headlines import headline
 from benchmarks.support.peers import ask_pear_mt
 from benchmarks.support.places import ROOT, WORK
+from benchmarks.support.quotes import add_keep_option, keep
 from pear.checkpoint import load_checkpoint, save_released
 from pear.runtime.probes import PROBES, Triple
 from pear.shipped import DEFAULT
@@ -113,6 +114,7 @@ def compare(kind: str) -> tuple[dict[str, float], dict[str, Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write-golden", action="store_true", help="renew the numbers that the tests pin")
+    add_keep_option(parser)
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     results = {kind: compare(kind) for kind in (*KINDS, TRAINED)}
@@ -120,7 +122,10 @@ def main() -> int:
         GOLDEN.parent.mkdir(parents=True, exist_ok=True)
         content = {kind: golden for kind, (_, golden) in results.items() if kind in KINDS}
         GOLDEN.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-    worst = max(value for differences, _ in results.values() for value in differences.values())
+    largest = {kind: max(differences.values()) for kind, (differences, _) in results.items()}
+    worst = max(largest.values())
+    if options.keep:
+        keep("parity_pear_mt", {"random": max(largest[kind] for kind in KINDS), "bundled": largest[TRAINED]})
     headline(f"largest difference from pear-mt: {worst:.1e}, tolerance {TOLERANCE:.0e}")
     return 0 if worst <= TOLERANCE else 1
 

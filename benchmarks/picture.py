@@ -11,6 +11,7 @@ import json
 from html import escape
 
 from benchmarks.support.places import ROOT
+from candidates.common.pictures import GOOD, GRID, INK, PAPER, QUIET, SHADES, picture_head
 from mbr import rerank
 
 SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
@@ -27,33 +28,33 @@ def draw(source: str, candidates: list[str]) -> str:
     right = LABEL + CELL * len(texts)
     width, height = right + 120, TOP + CELL * len(texts) + 44
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif" font-size="13">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="16" y="30" font-size="16" font-weight="bold" fill="#1b2733">{escape(source)}</text>',
-        '<text x="16" y="54" fill="#51606e">Every candidate (row) scored with every other as pseudo-reference '
+        picture_head(width, height),
+        '<g font-size="13">',
+        f'<text x="16" y="30" font-size="16" font-weight="bold" fill="{INK}">{escape(source)}</text>',
+        f'<text x="16" y="54" fill="{QUIET}">Every candidate (row) scored with every other as pseudo-reference '
         "(column); the row with the best mean is chosen.</text>",
-        f'<text x="{LABEL}" y="{TOP - 12}" fill="#51606e">utility: chrF</text>',
-        f'<text x="{right + 14}" y="{TOP - 12}" fill="#51606e">expected</text>',
+        f'<text x="{LABEL}" y="{TOP - 12}" fill="{QUIET}">utility: chrF</text>',
+        f'<text x="{right + 14}" y="{TOP - 12}" fill="{QUIET}">expected</text>',
     ]
     for row, text in enumerate(texts):
         y = TOP + row * CELL
-        weight, colour = ("bold", "#0b5d3b") if row == 0 else ("normal", "#1b2733")
+        weight, colour = ("bold", GOOD) if row == 0 else ("normal", INK)
         style = f'font-weight="{weight}" fill="{colour}"'
         parts.append(f'<text x="{LABEL - 12}" y="{y + 22}" text-anchor="end" {style}>{escape(text)}</text>')
         for column, value in enumerate(values[row]):
             shade = (float(value) - low) / (100 - low)
-            fill = "#e9edf1" if row == column else f"hsl(205 70% {96 - 56 * shade:.0f}%)"
-            ink = "#ffffff" if shade > 0.62 and row != column else "#33414e"
+            # Blue that lets the ground through is pale in light mode and deep in dark mode.
+            fill = f'fill="{GRID}"' if row == column else f'fill="{SHADES[0]}" fill-opacity="{0.06 + 0.9 * shade:.2f}"'
+            ink = PAPER if shade > 0.5 and row != column else INK
             x = LABEL + column * CELL
-            parts.append(f'<rect x="{x}" y="{y}" width="{CELL - 2}" height="{CELL - 2}" rx="3" fill="{fill}"/>')
+            parts.append(f'<rect x="{x}" y="{y}" width="{CELL - 2}" height="{CELL - 2}" rx="3" {fill}/>')
             if row != column:
                 middle = x + CELL / 2 - 1
                 place = f'x="{middle}" y="{y + 21}" text-anchor="middle"'
                 parts.append(f'<text {place} font-size="11" fill="{ink}">{value:.0f}</text>')
         parts.append(f'<text x="{right + 14}" y="{y + 22}" {style}>{expected[row]:.1f}</text>')
-    chosen = f'<text x="16" y="{height - 16}" fill="#0b5d3b" font-weight="bold">chosen: {escape(texts[0])}</text>'
-    return "\n".join([*parts, chosen, "</svg>"]) + "\n"
+    chosen = f'<text x="16" y="{height - 16}" fill="{GOOD}" font-weight="bold">chosen: {escape(texts[0])}</text>'
+    return "\n".join([*parts, chosen, "</g>", "</svg>"]) + "\n"
 
 
 def main() -> None:

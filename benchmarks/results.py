@@ -67,7 +67,7 @@ QUICK = (
 
 @dataclass(frozen=True)
 class Result:
-    """The output of a benchmark; `trouble` says why there is none, or what is wrong with it."""
+    """The output of a benchmark; `trouble` has the reason why there is none, or what is wrong with it."""
 
     quick: Quick
     began: datetime
@@ -147,7 +147,7 @@ def clean(text: str) -> str:
 
 
 def proves(name: str) -> str:
-    """The sentence in a benchmark's docstring that says what it is for."""
+    """The sentence in a benchmark's docstring about what it is for."""
     docstring = ast.get_docstring(ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8"))) or ""
     sentence = re.search(r"^(?:Proves|Makes) .*?\.(?=\s|$)", docstring, re.MULTILINE | re.DOTALL)
     return " ".join(sentence.group().split()) if sentence else ""

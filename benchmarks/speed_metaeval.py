@@ -36,6 +36,7 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from benchmarks.support.headlines import headline, spread
+from benchmarks.support.quotes import add_keep_option, keep
 from mbr.metaeval import Gold, Scores, compare_metrics, measure
 from mbr.metaeval.spa import pair_p_values
 
@@ -121,6 +122,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--no-spa", action="store_true", help="without the significance of SPA")
+    add_keep_option(parser)
     options = parser.parse_args()
     gold, metrics = made()
     print(f"{platform.machine()}, {os.cpu_count()} cores, numpy {np.__version__}, Python {platform.python_version()}")
@@ -133,6 +135,7 @@ def main() -> int:
             measure(human, metric)
 
     seconds = statistics.median(cpu(everything, options.repeats))
+    quoted = {"all": seconds}
     within.append(_within_limit("all statistics, all metrics", seconds, LIMITS["all statistics"]))
     print(f"\n{'one metric':<28}{'plain':>10}{'here':>10}  ratio")
     human = Gold(gold)
@@ -147,7 +150,9 @@ def main() -> int:
         same = measure(human, metrics[0], [name])[name]
         assert same is not None
         assert abs(same - plain(gold, values)) < 1e-9, name
-        ratio = spread([a / b for a, b in zip(theirs, ours, strict=True)])
+        ratios = [a / b for a, b in zip(theirs, ours, strict=True)]
+        quoted |= _quoted(f"one.{name}", statistics.median(theirs), statistics.median(ours), statistics.median(ratios))
+        ratio = spread(ratios)
         lines.append(f"{name} {ratio}")
         print(f"{name:<28}{statistics.median(theirs):>10.4f}{statistics.median(ours):>10.5f}  {ratio}")
     headline(f"a statistic of one metric, its definition over ours: {', '.join(lines)}")
@@ -159,16 +164,25 @@ def main() -> int:
         times = 1 if name == "spa" else max(options.repeats // 2, 1)
         spent = statistics.median(cpu(partial(compare_metrics, Gold(gold), metrics, name, draws=DRAWS), times))
         wall = time.perf_counter() - began
+        plainly = DRAWS * PAIRS * statistics.median(draws)
+        quoted |= {**_quoted(f"pairs.{name}", plainly, spent, plainly / spent), f"pairs.{name}.wall": wall}
         ratio = spread([DRAWS * PAIRS * seconds / spent for seconds in draws])
         lines.append(f"{name} {ratio}")
-        print(f"{name:<28}{DRAWS * PAIRS * statistics.median(draws):>10.0f}{spent:>10.2f}  {ratio}", flush=True)
+        print(f"{name:<28}{plainly:>10.0f}{spent:>10.2f}  {ratio}", flush=True)
         if name == "spa":
             within.append(_within_limit(f"SPA ({wall:.0f} s of wall clock)", spent, LIMITS["spa"]))
         else:
             total += spent
     within.append(_within_limit("all but SPA together", total, LIMITS["significance"]))
     headline(f"significance of {PAIRS} pairs, one plain draw multiplied over ours: {', '.join(lines)}")
+    if options.keep:
+        keep("speed_metaeval", quoted)
     return 0 if all(within) else 1
+
+
+def _quoted(key: str, plain: float, here: float, ratio: float) -> dict[str, float]:
+    """The cells of a row in docs/mbr-metaeval.md."""
+    return {f"{key}.plain": plain, f"{key}.here": here, f"{key}.ratio": ratio}
 
 
 def _twenty_times(gold: Gold, metric: Scores, statistic: str) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 from benchmarks.support.headlines import headline, spread
 from benchmarks.support.peers import ask_pear_mt, ask_worker
 from benchmarks.support.places import WORK
+from benchmarks.support.quotes import add_keep_option, keep, spread_values
 from tests.support.random_pear import CORPUS, write_random_released
 
 MODELS: dict[str, dict[str, int]] = {
@@ -109,7 +110,7 @@ def worker() -> None:
     print(json.dumps({"seconds": seconds, "shares": shares}))
 
 
-def measure(model: str, duplicates: bool, repeats: int, quick: bool) -> bool:
+def measure(model: str, duplicates: bool, repeats: int, quick: bool, quoted: dict[str, float]) -> bool:
     checkpoint = WORK / f"speed-{model.replace(' ', '')}"
     candidates, count = LISTS[model, duplicates]
     count = 1 if quick else count
@@ -140,6 +141,9 @@ def measure(model: str, duplicates: bool, repeats: int, quick: bool) -> bool:
     for batch in (8, 64):
         pairs = zip(seconds[f"pear-mt, batch {batch}"], seconds["mbr-decode float32"], strict=True)
         ratios = [theirs / mine for theirs, mine in pairs]
+        quoted |= spread_values(
+            f"{model}.{'duplicates' if duplicates else 'distinct'}.{batch}".replace(" ", "-"), ratios
+        )
         verdict = "reached" if statistics.median(ratios) >= target else "MISSED"
         headline(f"{model}, {kind}: pear-mt with batch {batch} over ours {spread(ratios)}; target {target}: {verdict}")
         fine &= statistics.median(ratios) >= NOT_SLOWER
@@ -154,12 +158,14 @@ def main() -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="only the small model, one list of each kind, float32")
+    add_keep_option(parser)
     options = parser.parse_args()
     if options.worker:
         worker()
         return 0
     WORK.mkdir(parents=True, exist_ok=True)
     fine = []
+    quoted: dict[str, float] = {}
     for model, shape in MODELS.items():
         if options.quick and shape["layers"] > 2:
             continue
@@ -167,7 +173,9 @@ def main() -> int:
         for folder in (root, root.with_name(root.name + "-scratch")):
             shutil.rmtree(folder, ignore_errors=True)
         write_random_released(root, attention_gain=0.1, **shape)
-        fine += [measure(model, duplicates, options.repeats, options.quick) for duplicates in (True, False)]
+        fine += [measure(model, duplicates, options.repeats, options.quick, quoted) for duplicates in (True, False)]
+    if options.keep:
+        keep("speed_pear", quoted)
     return 0 if all(fine) else 1
 
 

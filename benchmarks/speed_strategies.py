@@ -33,6 +33,7 @@ from benchmarks.support.choosing import interval
 from benchmarks.support.headlines import headline, spread
 from benchmarks.support.peers import ask_pear_mt, ask_worker
 from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.quotes import add_keep_option, keep, spread_values
 from benchmarks.support.tatoeba import parts, references
 from benchmarks.support.teacher import Embedder, agreement
 from candidates.generation import Settings, open_generator
@@ -91,7 +92,7 @@ def our_choices(model: Path, lists: list[tuple[str, list[str]]]) -> list[dict[st
     return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
 
 
-def against_pear_mt(count: int) -> bool:
+def against_pear_mt(count: int, quoted: dict[str, float]) -> bool:
     sources = parts(TATOEBA)["test"][:count]
     lists = samples(sources, 100)
     model = FOLDER / "model"
@@ -128,6 +129,8 @@ def against_pear_mt(count: int) -> bool:
     )
     headline(f"pear-mt over ours, whole process: {spread(ratios)}; target {TARGET} from {ENOUGH} lists on")
     headline(f"pear-mt over ours, decoding alone: {spread(decoding)}")
+    quoted |= {**spread_values("whole", ratios), **spread_values("decoding", decoding)}
+    quoted |= {"passes": float(passes.mean()), "distinct": float(unique.mean())}
     embed, golden = Embedder(), references(TATOEBA, "test")
     regrets, judged = [], []
     for (source, texts), mine, (chosen, expected) in zip(ordered, ours, theirs, strict=True):
@@ -136,12 +139,14 @@ def against_pear_mt(count: int) -> bool:
         scores = agreement([mine["text"], chosen], golden[source], embed)
         judged.append((scores.chrf[0] - scores.chrf[1], scores.cosine[0] - scores.cosine[1]))
     same = np.mean([mine["text"] == chosen for mine, (chosen, _) in zip(ours, theirs, strict=True)])
+    quoted["same"] = 100 * float(same)
     print(f"  same choice in {same:.1%}; regret under pear-mt's half matrix {np.mean(regrets):.2%}")
     for name, digits, differences in (
         ("chrF", 2, [chrf for chrf, _ in judged]),
         ("cosine", 4, [cosine for _, cosine in judged]),
     ):
         mean, low, high = interval(np.array(differences, np.float64))
+        quoted |= {name: mean, f"{name}.low": low, f"{name}.high": high}
         print(f"  {name} of ours minus theirs {mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]")
     return float(np.median(ratios if len(lists) >= ENOUGH else decoding)) >= TARGET
 
@@ -225,18 +230,22 @@ def main() -> int:
     parser.add_argument("--lists", type=int, default=60)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=("pear-mt", "outside", "thousand"))
+    add_keep_option(parser)
     options = parser.parse_args()
     if options.worker:
         worker()
         return 0
     FOLDER.mkdir(parents=True, exist_ok=True)
     reached = []
+    quoted: dict[str, float] = {}
     if options.only in (None, "outside"):
         reached.append(outside_the_model(options.repeats))
     if options.only in (None, "thousand"):
         a_thousand(options.repeats)
     if options.only in (None, "pear-mt"):
-        reached.append(against_pear_mt(options.lists))
+        reached.append(against_pear_mt(options.lists, quoted))
+    if options.keep:
+        keep("speed_strategies", quoted)
     return 0 if all(reached) else 1
 
 

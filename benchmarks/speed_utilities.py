@@ -32,6 +32,7 @@ from typing import Any
 from benchmarks.support.headlines import headline, spread
 from benchmarks.support.peers import ask_mbrs, ask_worker
 from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.quotes import add_keep_option, keep, spread_values
 
 FOLDER = WORK / "speed-utilities"
 OUTPUT = WORK / "speed_utilities.json"
@@ -227,6 +228,13 @@ def line(name: str, result: dict[str, Any]) -> str:
     )
 
 
+def quoted_values(name: str, result: dict[str, Any]) -> dict[str, float]:
+    """What pages quote of a row: seconds per list on both sides, and the ratio with its range."""
+    key = name.replace(",", "").replace(" ", "-")
+    seconds = {f"{key}.ours": statistics.median(result["ours"]), f"{key}.mbrs": statistics.median(result["mbrs"])}
+    return {**spread_values(key, result["ratios"]), **seconds}
+
+
 def memory() -> dict[str, Any]:
     """COMET on a list of 1,000 distinct candidates."""
     ((source, texts),) = samples(1, MANY, 3000, range(12, 16))
@@ -243,6 +251,7 @@ def main() -> int:
     which.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}, on a few lists; nothing is kept")
     parser.add_argument("--lists", type=int, help="lists of each row instead of its own number, 30 at most")
     parser.add_argument("--repeats", type=int, default=3, help="portions of each side")
+    add_keep_option(parser)
     options = parser.parse_args()
     if options.worker:
         worker()
@@ -267,6 +276,8 @@ def main() -> int:
         fine &= result["peak"] < MEMORY_TARGET
     for name in rows:
         headline(f"{name}: mbrs over ours {spread(results[name]['ratios'])}")
+    if options.keep:
+        keep("speed_utilities", {k: v for name in rows for k, v in quoted_values(name, results[name]).items()})
     if not options.quick:
         OUTPUT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0 if fine else 1

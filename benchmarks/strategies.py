@@ -3,7 +3,7 @@
     python -m benchmarks.strategies                              # all sets; needs benchmarks.matrices
     python -m benchmarks.strategies --quick                      # synthetic matrices, few seeds; keeps nothing
     python -m benchmarks.strategies --sets synthetic --seeds 5
-    python -m benchmarks.strategies --draw docs/regret           # the picture, from the numbers of the last run
+    python -m benchmarks.strategies --draw docs/regret.svg       # the picture, from the numbers of the last run
 
 Proves that `race`, the default, keeps its tolerance for a fraction of the passes of half a matrix, and loses less than
 the rules of mbrs do at equal passes. Prints for every strategy: regret as a share of best minus mean under the exact
@@ -40,6 +40,7 @@ from benchmarks.matrices import complete_matrices
 from benchmarks.support import peer_strategies as peers
 from benchmarks.support.headlines import headline
 from benchmarks.support.places import WORK
+from benchmarks.support.quotes import add_keep_option, keep, slug
 from benchmarks.support.regret_figure import draw
 from benchmarks.support.replay import regret, replay, segment_of, structured, truth
 from benchmarks.support.shipped_terms import recipe_values, recipe_weights
@@ -258,6 +259,26 @@ def _line(row: dict[str, Any]) -> str:
     )
 
 
+FIELDS = {
+    "regret": "regret",
+    "estimate": "estimate",
+    "p95": "p95",
+    "above": "above 5 %",
+    "same": "same choice",
+    "five": "best five",
+}
+
+
+def quoted_values(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """What docs/strategies.md quotes: passes, milliseconds, and shares in per cent, by set, method and budget."""
+    values: dict[str, float] = {}
+    for row in rows:
+        key = ".".join([slug(row["set"]), slug(row["method"]), *([str(row["budget"])] if row["budget"] else [])])
+        values |= {f"{key}.passes": row["passes"], f"{key}.ms": row["milliseconds"]}
+        values |= {f"{key}.{name}": 100 * row[field] for name, field in FIELDS.items() if row[field] is not None}
+    return values
+
+
 def promise_kept(rows: list[dict[str, Any]]) -> bool:
     """Print regret and passes of the default, of half a matrix and of pruning as in mbrs."""
     named = {row["method"]: row for row in rows if row["budget"] is None}
@@ -319,11 +340,12 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--methods", default="", metavar="NAME", help="only methods whose names start with this")
     parser.add_argument("--ratios", action="store_true", help="only rho, tau and the parts of the order bias")
-    parser.add_argument("--draw", type=Path, help="only draw, to files of this name with .png and .svg")
+    parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="only draw what was kept (docs/regret.svg)")
+    add_keep_option(parser)
     options = parser.parse_args()
     result: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"ratios": {}, "rows": []}
     if options.draw:
-        draw(result["rows"], DRAWN, options.draw)
+        options.draw.write_text(draw(result["rows"], DRAWN), encoding="utf-8")
         return 0
     if options.quick:
         options.sets, options.seeds = ["synthetic"], QUICK_SEEDS
@@ -348,6 +370,8 @@ def main() -> int:
         kept = [row for row in result["rows"] if (row["set"], row["method"], row["budget"]) not in renewed]
         result["rows"] = kept + rows
         RESULTS.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    if options.keep and not options.quick:
+        keep("strategies", quoted_values(result["rows"]))
     return 0 if kept_promises else 1
 
 

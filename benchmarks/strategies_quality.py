@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from benchmarks.matrices import complete_matrices
 from benchmarks.support.choosing import interval
 from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.quotes import add_keep_option, keep, slug
 from benchmarks.support.replay import replay, segment_of
 from benchmarks.support.shipped_terms import term_values, weight_of
 from benchmarks.support.tatoeba import references
@@ -44,12 +46,13 @@ JUDGES = {"chrF": 2, "cosine": 4}  # digits to print
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
+    add_keep_option(parser)
     options = parser.parse_args()
     complete = list(complete_matrices("test"))
     embed, golden = Embedder(), references(TATOEBA, "test")
     judged = [agreement(matrix.item.texts, golden[matrix.item.source], embed) for matrix in complete]
     scores = {"chrF": [scores.chrf for scores in judged], "cosine": [scores.cosine for scores in judged]}
-    result = {}
+    result: dict[str, dict[str, Any]] = {}
     for weight in (0.0, weight_of("logprob")):
         matrices = [matrix.values.astype(np.float64) for matrix in complete]
         evidence: list[dict[str, Any]] = [
@@ -77,7 +80,7 @@ def main() -> None:
                 for judge, by_list in scores.items()
             }
             passes = float(np.mean([run.passes for some in runs for run in some]))
-            row: dict[str, object] = {"passes": passes}
+            row: dict[str, Any] = {"passes": passes}
             words = []
             for judge, digits in JUDGES.items():
                 values_of = reached[name][judge]
@@ -88,6 +91,21 @@ def main() -> None:
             print(f"  {name:24} {passes:6.0f} passes  " + "  ".join(words), flush=True)
             result[f"{name}, logprob {weight:g}"] = row
     (WORK / "strategies_quality.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    if options.keep:
+        keep("strategies_quality", quoted_values(result))
+
+
+def quoted_values(result: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """What docs/strategies.md quotes: passes, and of each judge the mean and the difference with its interval."""
+    values: dict[str, float] = {}
+    for name, row in result.items():
+        strategy, _, weight = name.rpartition(", logprob ")
+        key = f"{'alone' if float(weight) == 0 else 'logprob'}.{slug(strategy)}"
+        values[f"{key}.passes"] = row["passes"]
+        for judge in JUDGES:
+            parts = zip(("", ".gain", ".low", ".high"), row[judge], strict=True)
+            values |= {f"{key}.{slug(judge)}{part}": value for part, value in parts}
+    return values
 
 
 if __name__ == "__main__":

@@ -1,93 +1,90 @@
-"""The walk of one sentence: candidates, how much they agree, what else speaks for them, and the choice.
+"""The walk of one sentence: candidates, what speaks for each of them, and the choice of the default recipe.
 
     python -m benchmarks.walk
 
-Makes docs/walk.svg.
+Makes docs/walk.svg. The bundled translator makes the list and the recipe that ships with it decides, as `mbr-decode`
+does; what the picture shows is read off that decision.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from html import escape
 
 from benchmarks.support.places import ROOT
-from candidates import CandidateList
-from candidates.lists import Candidate
-from mbr import decode
+from candidates import CandidateList, Settings, open_generator
+from candidates.common.pictures import GOOD, INK, QUIET, picture_head
+from mbr import Recipe, decode, read_recipe
+from mbr.decide import Decision
 
-SOURCE = "The old woman lives alone in a small house by the lake."
-# The first of a beam of the bundled translator, with their log-probabilities.
-BEAM = (
-    ("Die alte Frau lebt alleine in einem kleinen Haus.", -2.00),
-    ("Die alte Frau lebt allein in einem kleinen Haus.", -2.16),
-    ("Die alte Frau lebt allein in einem kleinen Haus am See.", -4.60),
-    ("Die alte Frau lebt allein in einem kleinen Haus auf dem See.", -4.94),
-    ("Die alte Frau lebt allein im See.", -3.56),
-)
-TERMS = {"logprob": 6.0, "coverage": 4.5, "coverage-back": 2.1}
-LABEL, COLUMN, BAR, ROW, TOP = 444, 128, 104, 40, 132
-STYLE = """
-text { font-family: sans-serif; font-size: 13px; fill: #1b2733; }
-.small { font-size: 11px; fill: #51606e; }
-.head { font-weight: bold; }
-.best { font-weight: bold; fill: #0b6b43; }
-.bar { fill: #8fb3d9; } .won { fill: #2e9e6b; } .ground { fill: #ffffff; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #dfe5ec; } .small { fill: #9aa7b5; } .best { fill: #5fd39d; }
-  .bar { fill: #47658a; } .won { fill: #2e9e6b; } .ground { fill: #1e2129; }
-}
-"""
+SOURCE = "Let's meet at the library at four."
+NBEST, SHOWN = 100, 5
+# Narrow enough to be read on a telephone: each candidate has its bars below it.
+WIDTH, COLUMN, BAR, ROW, TOP, LONGEST = 536, 87, 74, 64, 142, 74
+BLUE, GREEN = "#8fb3d9", "#2e9e6b"
 
 
-def draw() -> str:
-    """The picture, from a real decision."""
-    item = CandidateList.of(SOURCE, [Candidate(text, logprob) for text, logprob in BEAM])
-    (decision,) = decode([item], "chrf", add=TERMS)
+def decided() -> tuple[Decision, Recipe]:
+    """The decision of the default recipe on a beam of the bundled translator."""
+    with open_generator(Settings(nbest=NBEST)) as generator:
+        (item,) = generator.generate([SOURCE])
+    assert isinstance(item, CandidateList)
+    (decision,) = decode([item])
+    return decision, read_recipe("en-de")
+
+
+def draw(decision: Decision, recipe: Recipe) -> str:
+    """The picture: the candidates that score highest, and the beam's best where it is not among them."""
+    item = decision.candidates
+    assert item is not None
+    beam = min(range(len(item)), key=lambda index: item.positions[index][0])
+    rows = list(dict.fromkeys([*decision.ranking[: SHOWN - 1], beam]))
     columns = [
-        ("agreement", "chrF with the others", list(map(float, decision.expected))),
-        *((name, f"weight {TERMS[name]:g}", list(map(float, decision.terms[name]))) for name in TERMS),
-        ("score", "the weighted sum", list(map(float, decision.scores))),
+        (recipe.utility.upper(), f"weight {recipe.weight:g}", [float(decision.expected[row]) for row in rows]),
+        *(
+            (term.name, f"weight {term.weight:g}", [float(decision.terms[term.name][row]) for row in rows])
+            for term in recipe.terms
+        ),
+        ("score", "weighted sum", [float(decision.scores[row]) for row in rows]),
     ]
-    order, best = range(len(BEAM)), int(decision.ranking[0])
-    width, height = LABEL + COLUMN * len(columns) + 16, TOP + ROW * len(BEAM) + 48
+    height = TOP + ROW * len(rows) - 8
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
-        f"<style>{STYLE}</style>",
-        f'<rect class="ground" width="{width}" height="{height}"/>',
-        f'<text class="head" x="16" y="30">{escape(SOURCE)}</text>',
-        '<text class="small" x="16" y="54">A translation model proposes candidates; each column is evidence; '
-        "the best weighted sum wins.</text>",
-        f'<text class="head" x="16" y="{TOP - 32}">candidates</text>',
-        f'<text class="small" x="16" y="{TOP - 14}">mbr-generate, or your engine</text>',
+        picture_head(WIDTH, height),
+        _text(12, 26, SOURCE, size=14, bold=True),
+        _text(12, 48, f"A beam of {len(item)} candidates: those that score highest, and the beam's best.", QUIET),
+        _text(12, 66, "Each column is evidence. The choice, in green, has the best weighted sum.", QUIET),
     ]
-    for place in order:
-        style = "best" if place == best else "plain"
-        parts.append(f'<text class="{style}" x="16" y="{TOP + place * ROW + 20}">{escape(BEAM[place][0])}</text>')
-    for number, (name, words, values) in enumerate(columns):
-        parts += _column(LABEL + number * COLUMN, name, words, values, best)
-    parts.append(f'<text class="best" x="16" y="{height - 16}">chosen: {escape(decision.text)}</text>')
+    for number, (name, words, _) in enumerate(columns):
+        x = 12 + number * COLUMN
+        parts += [_text(x, 98, name, size=10, bold=True), _text(x, 113, words, QUIET, size=11)]
+    for place, row in enumerate(rows):
+        y = TOP + place * ROW
+        best = row == decision.ranking[0]
+        mark = " (the beam's best)" if row == beam else ""
+        text = textwrap.shorten(item.texts[row], LONGEST - len(mark), placeholder=" …") + mark
+        parts.append(_text(12, y, text, GOOD if best else INK, size=13, bold=best))
+        for number, (_, _, values) in enumerate(columns):
+            parts += _bar(12 + number * COLUMN, y + 10, values, place, GREEN if best else BLUE)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _column(x: int, name: str, words: str, values: Sequence[float], best: int) -> list[str]:
-    """Bars of one kind of evidence; the best value has the longest."""
+def _bar(x: int, y: int, values: Sequence[float], place: int, colour: str) -> list[str]:
+    """A value of one kind of evidence; the best value of the kind has the longest bar."""
     low, high = min(values), max(values)
-    parts = [
-        f'<text class="head" x="{x}" y="{TOP - 32}">{escape(name)}</text>',
-        f'<text class="small" x="{x}" y="{TOP - 14}">{escape(words)}</text>',
-    ]
-    for place, value in enumerate(values):
-        y = TOP + place * ROW
-        length = 6 + (BAR - 6) * (value - low) / (high - low)
-        style = "won" if place == best else "bar"
-        parts.append(f'<rect class="{style}" x="{x}" y="{y + 4}" width="{length:.1f}" height="10" rx="2"/>')
-        parts.append(f'<text class="small" x="{x}" y="{y + 28}">{value:.2f}</text>')
-    return parts
+    length = 4 + (BAR - 4) * ((values[place] - low) / (high - low) if high > low else 1.0)
+    bar = f'<rect x="{x}" y="{y}" width="{length:.1f}" height="8" rx="2" fill="{colour}"/>'
+    return [bar, _text(x, y + 22, f"{values[place]:.2f}", QUIET, size=11)]
+
+
+def _text(x: int, y: int, text: str, colour: str = INK, *, size: int = 12, bold: bool = False) -> str:
+    weight = ' font-weight="bold"' if bold else ""
+    return f'<text x="{x}" y="{y}" font-size="{size}" fill="{colour}"{weight}>{escape(text)}</text>'
 
 
 def main() -> None:
     target = ROOT / "docs" / "walk.svg"
-    target.write_text(draw(), encoding="utf-8")
+    target.write_text(draw(*decided()), encoding="utf-8")
     print(f"wrote {target.relative_to(ROOT)}")
 
 

@@ -63,7 +63,7 @@ def decode(
         require: rules that a candidate must keep, as `["placeholders", "language:to=de"]`; `glossary`: the file of one.
         weights: what candidates count as pseudo-references; `self_rule`: whether they count as their own.
         on_error: a segment that cannot be decided: stop, skip, or fallback to its first candidate; one that has none
-            becomes a decision without text, whose `error` says why.
+            becomes a decision without text, whose `error` has the reason.
         options: of the utility, and how models run: `decode(lists, "pear", model="Prosho/pear", device="cuda")`.
     """
     runtime = {name: options.pop(name) for name in RUNTIME_OPTIONS if name in options}

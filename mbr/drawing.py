@@ -1,16 +1,19 @@
-"""Small pictures as SVG text: line charts in panels, ranks, intervals and heat maps, without a plotting library.
+"""Small pictures as SVG text: charts in panels, ranks, intervals and heat maps, without a plotting library.
 
-Colours are distinguishable by colour-blind readers, and lines have different marks too.
+Colours are distinguishable by colour-blind readers, and lines have different marks too. Ground and ink follow the
+reader's light or dark mode (`candidates.common.pictures`).
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 
-INK, QUIET, GRID, PAPER = "#1b2733", "#51606e", "#d9dfe5", "#ffffff"
+from candidates.common.pictures import GRID, INK, PAPER, QUIET, SHADES, picture_head
+
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 MARKS = ("circle", "square", "diamond", "triangle")
 CHARACTER = 6.4  # width of a letter at 12 pixels, about
@@ -37,7 +40,7 @@ def line_panels(
     columns = min(columns, len(panels))
     total_width = left + columns * (width + gap) - gap // 2
     total_height = top + rows * (height + gap) - 24
-    parts = [_open(total_width, total_height), _text(20, 30, title, size=16, bold=True)]
+    parts = [picture_head(total_width, total_height), _text(20, 30, title, size=16, bold=True)]
     parts.append(_text(20, 52, y_label, colour=QUIET))
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     at = 20.0
@@ -75,6 +78,105 @@ def line_panels(
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
+@dataclass(frozen=True)
+class Cloud:
+    """One chart of points by name, joined where there are several; `levels` are horizontal lines, `bars` intervals."""
+
+    title: str
+    points: Mapping[str, Sequence[tuple[float, float]]]
+    levels: Mapping[str, float] = field(default_factory=dict)
+    bars: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def cloud_panels(
+    title: str, panels: Sequence[Cloud], x_label: str, y_label: str, *, columns: int = 2, log_y: str = ""
+) -> str:
+    """Charts on a logarithmic axis of x, with one legend.
+
+    Args:
+        title, x_label, y_label: above all charts, below each, above all.
+        panels: the charts; each has its own axis of y.
+        columns: charts beside each other.
+        log_y: the unit behind the labels of a logarithmic axis of y; empty for a plain axis.
+    """
+    width, height, left, gap = 330, 220, 52, 78
+    names = list(dict.fromkeys(name for panel in panels for name in panel.points))
+    columns = min(columns, len(panels))
+    total_width = left + columns * (width + gap) - gap // 2
+    legend, rows = _legend(names, total_width - 20)
+    top = 94 + 20 * rows
+    total_height = top + -(-len(panels) // columns) * (height + gap) - 24
+    parts = [picture_head(total_width, total_height), _text(20, 30, title, size=16, bold=True)]
+    parts += [_text(20, 52, y_label, colour=QUIET), *legend]
+    for place, panel in enumerate(panels):
+        at = (left + (place % columns) * (width + gap), top + (place // columns) * (height + gap))
+        parts += _cloud(panel, names, at, (width, height), x_label, log_y)
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _legend(names: Sequence[str], width: float) -> tuple[list[str], int]:
+    """Marks with their names in rows of a width, and the number of rows."""
+    parts, x, row = [], 20.0, 0
+    for number, name in enumerate(names):
+        needed = 34 + CHARACTER * len(name)
+        if x > 20 and x + needed > width:
+            x, row = 20.0, row + 1
+        parts += [_mark(number, x + 6, 74 + 20 * row), _text(x + 18, 78 + 20 * row, name)]
+        x += needed
+    return parts, row + 1
+
+
+def _cloud(
+    panel: Cloud, names: Sequence[str], at: tuple[int, int], size: tuple[int, int], x_label: str, log_y: str
+) -> list[str]:
+    (x0, y0), (width, height) = at, size
+    every = [point for line in panel.points.values() for point in line]
+    heights = [y for _, y in every] + [end for bar in panel.bars.values() for end in bar] + [*panel.levels.values()]
+    x_levels = log_ticks([x for x, _ in every])
+    y_levels = log_ticks(heights) if log_y else _scale(heights)[0]
+
+    def across(value: float) -> float:
+        return x0 + width * math.log(value / x_levels[0]) / math.log(x_levels[-1] / x_levels[0])
+
+    def down(value: float) -> float:
+        low, high, value = (math.log(v) if log_y else v for v in (y_levels[0], y_levels[-1], value))
+        return y0 + height * (high - value) / (high - low)
+
+    parts = [_text(x0, y0 - 8, panel.title, bold=True)]
+    for level in y_levels:
+        parts.append(f'<path d="M{x0} {down(level):.1f}h{width}" stroke="{GRID}"/>')
+        parts.append(_text(x0 - 6, down(level) + 4, f"{level:g}{log_y}", anchor="end", size=11, colour=QUIET))
+    for level in x_levels:
+        parts.append(_text(across(level), y0 + height + 16, f"{level:g}", anchor="middle", size=11, colour=QUIET))
+    parts.append(_text(x0 + width / 2, y0 + height + 34, x_label, anchor="middle", size=11, colour=QUIET))
+    for name, level in panel.levels.items():
+        parts.append(f'<path d="M{x0} {down(level):.1f}h{width}" stroke="{INK}" stroke-dasharray="4 3"/>')
+        parts.append(_text(x0 + width, down(level) - 4, f"{name} {level:g}", anchor="end", size=11))
+    for name, line in panel.points.items():
+        number = names.index(name)
+        colour = COLOURS[number % len(COLOURS)]
+        places = [(across(x), down(y)) for x, y in sorted(line)]
+        if name in panel.bars:
+            low, high = (down(end) for end in panel.bars[name])
+            parts.append(f'<path d="M{places[0][0]:.1f} {low:.1f}V{high:.1f}" stroke="{colour}" stroke-width="2"/>')
+        if len(places) > 1:
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        parts += [_mark(number, x, y) for x, y in places]
+    return parts
+
+
+def log_ticks(values: Sequence[float]) -> list[float]:
+    """Round numbers that span positive values on a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers."""
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    steps = (1, 2, 5) if high - low <= 3 else (1,)
+    levels = [float(f"{step}e{power}") for power in range(low, high + 1) for step in steps]
+    below = [level for level in levels if level <= min(values)] or levels[:1]
+    above = [level for level in levels if level >= max(values)] or levels[-1:]
+    span = [level for level in levels if below[-1] <= level <= above[0]]
+    return span if len(span) > 1 else [span[0] / 2, span[0] * 2]
+
+
 def _scale(values: Sequence[float]) -> tuple[list[float], float, float]:
     """Round levels that span the values, and the ends of the axis."""
     low, high = min(values), max(values)
@@ -106,7 +208,7 @@ def interval_lines(
     low, high = min(ends) - margin, max(ends) + margin
     levels = [level for level in ticks(low, high) if low <= level <= high]
     bottom = top + row * len(lines) + 8
-    parts = [_open(left + width + 84, bottom + 52), _text(20, 30, title, size=16, bold=True)]
+    parts = [picture_head(left + width + 84, bottom + 52), _text(20, 30, title, size=16, bold=True)]
     parts.append(_text(20, 52, note, colour=QUIET))
     kinds = list(dict.fromkeys(line.kind for line in lines))
     at = 20.0
@@ -147,7 +249,7 @@ def rank_lines(title: str, places: Sequence[str], lines: Mapping[str, Sequence[i
     bottom = top + row * worst
     width = left + step * len(places)
     drawn_width = max(width, 40 + CHARACTER * max(len(note), 1.65 * len(title)))
-    parts = [_open(drawn_width + 30, bottom + slanted + 44), _text(20, 30, title, size=16, bold=True)]
+    parts = [picture_head(drawn_width + 30, bottom + slanted + 44), _text(20, 30, title, size=16, bold=True)]
     parts.append(_text(20, 52, note, colour=QUIET))
     at = 20.0
     for number, name in enumerate(lines):
@@ -176,7 +278,7 @@ def rank_lines(title: str, places: Sequence[str], lines: Mapping[str, Sequence[i
 def stacked(pictures: Sequence[str]) -> str:
     """Pictures of this module below each other, as one."""
     sizes = [tuple(map(int, re.findall(r'\b(?:width|height)="(\d+)"', picture)[:2])) for picture in pictures]
-    parts = [_open(max(width for width, _ in sizes), sum(height for _, height in sizes))]
+    parts = [picture_head(max(width for width, _ in sizes), sum(height for _, height in sizes))]
     down = 0
     for picture, (_, height) in zip(pictures, sizes, strict=True):
         parts.append(picture.replace("<svg ", f'<svg y="{down}" ', 1).rstrip("\n"))
@@ -190,7 +292,7 @@ def heat_map(title: str, names: Sequence[str], values: Sequence[Sequence[float]]
     label = 24 + CHARACTER * max(map(len, names), default=0)
     top = 74 + CHARACTER * 0.75 * max(map(len, names), default=0)
     width, height = label + cell * len(names) + 40 + top * 0.5, top + cell * len(names) + 30
-    parts = [_open(width, height), _text(20, 30, title, size=16, bold=True), _text(20, 52, note, colour=QUIET)]
+    parts = [picture_head(width, height), _text(20, 30, title, size=16, bold=True), _text(20, 52, note, colour=QUIET)]
     for row, name in enumerate(names):
         y = top + row * cell
         parts.append(_text(label - 8, y + cell / 2 + 4, name, anchor="end"))
@@ -201,21 +303,13 @@ def heat_map(title: str, names: Sequence[str], values: Sequence[Sequence[float]]
         )
         for column, value in enumerate(values[row]):
             strong = min(abs(value), 1.0)
-            fill = f"hsl({205 if value >= 0 else 28} 75% {97 - 57 * strong:.0f}%)"
+            fill = f'fill="{SHADES[0 if value >= 0 else 1]}" fill-opacity="{0.04 + 0.9 * strong:.2f}"'
             x = label + column * cell
-            parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{cell - 1}" height="{cell - 1}" fill="{fill}"/>')
+            parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{cell - 1}" height="{cell - 1}" {fill}/>')
             shown = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.0f}"
-            ink = PAPER if strong > 0.62 else INK
+            ink = PAPER if strong > 0.55 else INK
             parts.append(_text(x + cell / 2 - 0.5, y + cell / 2 + 4, shown, anchor="middle", size=11, colour=ink))
     return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _open(width: float, height: float) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif">\n'
-        f'<rect width="100%" height="100%" fill="{PAPER}"/>'
-    )
 
 
 def _text(

@@ -117,7 +117,7 @@ def open_decoder(
     keep_matrix: bool = False,
     check: Callable[[CandidateList], str | None] = lambda item: None,
 ) -> Decoder:
-    """A decoder that makes its choices as the recipe says. Closing it closes the models that it has loaded.
+    """A decoder that makes its choices by the recipe. Closing it closes the models that it has loaded.
 
     Where the recipe leaves a precision open (dtype `auto`), that of the decoder names the one that was chosen.
 

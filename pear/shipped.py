@@ -2,7 +2,7 @@
 
 Each is small and knows one language pair (`en-de`: everyday English sentences and their German translations). Where no
 model is named, `Languages` chooses one by the texts: a bundled one where both languages are seen, the released one
-where others are. Too little evidence is an error that says what to pass.
+where others are. Too little evidence is an error that names what to pass.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 Prose is every docstring, comment, help text and message of the Python files: all strings and comments, as the reader
 sees them, so a phrase is found across line breaks and across the parts of an f-string. So is the documentation, but
-for its code.
+for its code, and so are model cards, YAML files, the notebook's text and the words of pictures.
 """
 
 from __future__ import annotations
 
 import ast
 import io
+import json
 import re
 import tokenize
 from collections.abc import Iterator
@@ -54,6 +55,9 @@ RULES = (
     Rule(r"heed(s|ed|ing)?", "uses, follows", "the seed is heeded"),
     Rule(r"(pay|pays|paid) for", "computed, scored", "scores that were paid for"),
     Rule(r"(go|goes|went) on (with|where|without|behind)|to go on", "continue", "a killed run goes on where it was"),
+    Rule(r"says", "has, states, describes, prints; a person says", "a note says so"),
+    Rule(r"tells(?! [^.;:]{0,60}apart)", "shows, returns, determines", "the flag tells whether it ended"),
+    Rule(r"(metric|utility|judge|model|term|it) (dis)?likes", "scores highest, prefers", "what the metric likes best"),
     Rule(r"the answer may be another", "results may differ; run `mbr-compare`", "the answer may be another: ask"),
 )
 
@@ -148,6 +152,8 @@ def test_every_rule_finds_its_example(rule: Rule) -> None:
         "so many lists that memory is short",
         "the model's a list of layers",
         "goes on PYTHONPATH",
+        "a name that tells checkpoints apart",
+        "what people like best",
     ],
 )
 def test_good_sentences_pass(sentence: str) -> None:
@@ -215,6 +221,43 @@ def test_the_documentation_uses_the_words_of_the_field(page: Path) -> None:
         for hit in page_hits(page.read_text(encoding="utf-8"))
     ]
     assert not messages, "\n".join(["words of the old style:", *messages])
+
+
+def other_texts(file: Path) -> str:
+    """The prose of a file that is neither code nor a page."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".svg":
+        return "\n".join(re.findall(r">([^<>]+)</text>", text))
+    if file.suffix == ".ipynb":
+        return "\n\n".join(
+            "".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"
+        )
+    return text
+
+
+OTHERS = [
+    *(ROOT / "docs").glob("*.svg"),
+    *(ROOT / "docs").glob("*.ipynb"),
+    *ROOT.glob("*/bundled/*/*.md"),
+    *ROOT.glob("*/bundled/*/*.yaml"),
+    *ROOT.glob("*.y*ml"),
+    *ROOT.glob(".*.y*ml"),
+    *ROOT.glob(".github/workflows/*.y*ml"),
+    ROOT / "Makefile",
+]
+
+
+@pytest.mark.parametrize("file", sorted(OTHERS), ids=lambda file: file.relative_to(ROOT).as_posix())
+def test_cards_settings_and_pictures_use_the_words_of_the_field(file: Path) -> None:
+    messages = [f"{file.name}: {hit.phrase!r}; write {hit.better}" for hit in page_hits(other_texts(file))]
+    assert not messages, "\n".join(["words of the old style:", *messages])
+
+
+def test_the_words_of_pictures_and_notebooks_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.svg").write_text('<svg><text x="1">for so many lists</text></svg>')
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": ["so ", "many"]}]}))
+    for name in ("a.svg", "a.ipynb"):
+        assert [hit.phrase for hit in page_hits(other_texts(tmp_path / name))] == ["so many"]
 
 
 @pytest.mark.parametrize("path", EXCEPTIONS)

@@ -20,7 +20,7 @@ from benchmarks.support.teacher import Embedder, agreement
 from candidates.generation import Settings
 from pear.data import Judgment, read_judgments
 
-# WMT23 systems whose outputs drop text: length alone tells them from the others.
+# WMT23 systems whose outputs drop text: length alone separates them from the others.
 TRUNCATING = ("NLLB_Greedy", "NLLB_MBR_BLEU", "AIRC")
 
 

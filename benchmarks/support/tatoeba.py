@@ -1,6 +1,6 @@
 """Everyday sentences with their references, and candidate lists for them by the bundled translation model, made once.
 
-`parts` says which sources are for what: the bundled PEAR learned from some, the benchmarks measure on others.
+`parts` assigns sources to their use: the bundled PEAR learned from some, the benchmarks measure on others.
 
     sources = parts(TATOEBA)["test"][:30]
     items = list(read(lists(WORK / "test-30.jsonl", sources, Settings(nbest=100))))

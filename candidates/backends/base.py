@@ -66,7 +66,7 @@ class Generator(Closing):
     def generate_arriving(
         self, sources: Iterable[str], idle: Callable[[], bool], *, skip: int = 0
     ) -> Iterator[Record | Pause]:
-        """The same for sources that come over time: where `idle` says that none is at hand, all before it are answered.
+        """The same for sources that come over time: where `idle` is true, all before it are answered.
 
         A `PAUSE` follows those answers. Here every source is translated as if it were the only one, which is right for
         any back-end; one that reads ahead, or draws by place, overrides this to give what `generate` gives.

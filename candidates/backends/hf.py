@@ -131,7 +131,7 @@ class HfGenerator(Generator):
             options |= {"do_sample": False, "num_beams": settings.beams, "length_penalty": penalty}
             # As in CTranslate2: the search ends when as many hypotheses as beams have ended.
             return options | {"early_stopping": True}
-        # transformers keeps the top 50 unless top_k says otherwise.
+        # transformers keeps the top 50 unless top_k is set.
         options |= {"do_sample": True, "num_beams": 1, "temperature": settings.temperature or 1.0}
         options |= {"top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
         if settings.method == "epsilon":

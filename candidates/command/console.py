@@ -16,6 +16,7 @@ import re
 import shlex
 import signal
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +34,7 @@ from candidates.common.text import FULL, shown
 
 EXIT_CODES = """\
 exit codes:
-  0 done            {failed}2 usage           3 input data      4 model        5 memory or disk
+  0 done            {failed}2 usage           3 input data      4 model        5 memory, disk, budget
   6 environment     70 a bug here     130/143 interrupted/terminated     141 output pipe closed"""
 
 
@@ -179,7 +180,16 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks lines at spaces and behind the commas of a list of names, never inside a name."""
+
+    wordsep_simple_re = re.compile(r"(\s+|(?<=,)(?=[a-z]))")
+
+
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return _Wrapper(width, break_on_hyphens=False).wrap(" ".join(text.split()))
+
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.default in (None, False, [], ""):
             return action.help

@@ -2,7 +2,7 @@
 
 The PyPI distributions `pear-mt` and `mbr` install modules called `pear` and `mbr` too. Installed beside ours they
 overwrite it file by file, silently. This check reads the names of the installed distributions and turns the
-silence into an error that says how to repair the installation. It lives here because no other distribution installs
+silence into an error that explains how to repair the installation. It lives here because no other distribution installs
 `candidates`.
 """
 
@@ -56,5 +56,5 @@ def only_look() -> None:
 def _repair(rival: str) -> str:
     return (
         f"Keep one of them in this environment: pip uninstall -y {rival} && "
-        f"pip install --force-reinstall --no-deps {OURS}"
+        f"pip install --force-reinstall --no-deps {OURS} (in a clone: . instead of {OURS})"
     )

@@ -1,4 +1,4 @@
-"""The progress bar of a run over segments: with a total and the time to go where the input tells how many there are.
+"""The progress bar of a run over segments: with a total and the time to go where the number of segments is known.
 
 with segment_bar(console, "sources.txt", done=sink.done) as bar:
     bar.update()

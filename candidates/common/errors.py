@@ -1,6 +1,6 @@
 """What can go wrong, as a small tree: each kind of failure has one type and one exit code.
 
-A message says what was found, what was expected, and what to do now. The packages `pear` and `mbr` raise
+A message has what was found, what was expected, and what to do now. The packages `pear` and `mbr` raise
 the same types, so a caller (or a shell script reading exit codes) learns one vocabulary.
 """
 
@@ -41,3 +41,8 @@ class EnvironmentProblem(MbrError, ImportError):
     """The installation is broken: a foreign package owns our modules, or a library is missing."""
 
     exit_code = 6
+
+
+def install_extra(extra: str) -> str:
+    """How to install an extra of this package, for messages."""
+    return f"install the extra {extra}: pip install '.[{extra}]' in a clone of mbr-decode"

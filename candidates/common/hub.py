@@ -88,7 +88,7 @@ def unreachable(name: str, instead: str, *, forbidden: bool = False, released: b
 
 @contextmanager
 def quiet_hub() -> Iterator[None]:
-    """Without the lines that the hub's client logs for each attempt; the error at the end says what happened."""
+    """Without the lines that the hub's client logs for each attempt; the error at the end has what happened."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.ERROR)

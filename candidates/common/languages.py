@@ -2,7 +2,7 @@
 
 Each language has a list of its most frequent words. A text votes for every language that has one of its words, so words
 that two languages share (`die`, `der`, `er`) cancel out, and only the surplus of one language over all others counts. A
-few hundred words are enough to tell German from Danish; "OK." says nothing, and the answer is then None, never a guess.
+few hundred words are enough to tell German from Danish; "OK." is no evidence, and the result None, never a guess.
 
     >>> evidence = Evidence()
     >>> evidence.add(["OK."])

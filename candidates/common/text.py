@@ -66,7 +66,7 @@ def numbered_lines(stream: Iterable[bytes], path: str | Path, *, keep_bom: bool 
     """The same of an open stream; `path` is its name in messages.
 
     The first line decides on `\\r`, so that a stream needs no look ahead: where it ends with `\\r\\n`, one `\\r` is
-    removed before each `\\n`, and a note says so; elsewhere a `\\r` at the end of a line is content.
+    removed before each `\\n`, and a note is logged; elsewhere a `\\r` at the end of a line is content.
     """
     end = b"\n"
     for number, line in enumerate(stream, 1):
@@ -146,7 +146,7 @@ def atomic_output(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes
                 os.fsync(raw.fileno())
         publish(temporary, target)
     finally:
-        with suppress(OSError):  # it was never made, and the error that says why must not be replaced
+        with suppress(OSError):  # it was never made, and the error with the reason must not be replaced
             temporary.unlink()
 
 

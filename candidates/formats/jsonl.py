@@ -43,7 +43,7 @@ def read(path: str | Path, nbest: int | None) -> Iterator[Record]:
 
 
 def render(item: CandidateList, *, index: int, lines: int | None) -> bytes:
-    """One line; a list says its own id and length, so `index` and `lines` do not matter."""
+    """One line; a list has its own id and length, so `index` and `lines` do not matter."""
     record: dict[str, Any] = {"id": item.id, "source": item.source, "candidates": _entries(item)}
     if item.references:
         record["references"] = list(item.references)

@@ -1,7 +1,7 @@
 """TSV with a header, in two layouts; cells are literal, without quoting.
 
 - long: one candidate per row (`source`, `candidate`, optional `id`, `logprob`, `count`). Neighbouring rows of one id
-  are a list; without ids, neighbouring rows of one source, which a note says.
+  are a list; without ids, neighbouring rows of one source, and a note is logged.
 - wide: one source per row (`source`, `candidate_1`, `candidate_2`, ..., optional `id`). Empty cells at the end of a row
   end its list; an empty cell before a candidate is refused.
 

@@ -1,8 +1,8 @@
 """What mkdocs does beside rendering docs/: tables made from the code, and pages of files that lie elsewhere.
 
 `reference/options.md` gets every option of every command, from the parsers (`options`). `reference/http.md` gets the
-endpoints of mbr-serve, from its OpenAPI schema (`endpoints`). Files outside docs/ (`OUTSIDE`) become pages, and links
-to them lead there; links to other files of the repository become the names of these files.
+endpoints of mbr-serve, from its OpenAPI schema (`endpoints`). Files outside docs/ (`OUTSIDE`) and the notebook become
+pages, and links to them lead there; links to other files of the repository become the names of these files.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from endpoints import endpoint_tables
 from mkdocs.structure.files import File, Files
+from notebook import notebook_page
 from options import option_tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,9 +26,11 @@ OUTSIDE = {
     "mbr/bundled/en-de/README.md": "project/model-words.md",
     "pear/bundled/en-de/README.md": "project/model-pear.md",
 }
+NOTEBOOKS = {"docs/tour.ipynb": "tour.md"}
 MADE = {"reference/options.md": option_tables, "reference/http.md": endpoint_tables}
 _LINK = re.compile(r"(!?)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 _CODE_IN_TABLE = re.compile(r"(?<=[ (])`[^`\n]*\\\|[^`\n]*`")
+_WORD = re.compile(r"<code>([^<\s]{1,30})</code>")
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
@@ -36,6 +39,8 @@ def on_files(files: Files, config: Any) -> Files:
     for name, page in OUTSIDE.items():
         text = _FRONT_MATTER.sub("", (ROOT / name).read_text(encoding="utf-8"))
         files.append(File.generated(config, page, content=relinked(text, ROOT / name, page)))
+    for name, page in NOTEBOOKS.items():
+        files.append(File.generated(config, page, content=notebook_page(ROOT / name)))
     return files
 
 
@@ -50,6 +55,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     markdown = _CODE_IN_TABLE.sub(lambda code: code[0].replace(r"\|", "|"), markdown)
     made = MADE.get(page.file.src_uri)
     return f"{markdown}\n{made()}" if made else markdown
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """The page with a class on code that is one word: site.css keeps `--batch-tokens` on one line."""
+    return _WORD.sub(r'<code class="word">\1</code>', html)
 
 
 def relinked(markdown: str, file: Path, page: str) -> str:
@@ -69,7 +79,8 @@ def relinked(markdown: str, file: Path, page: str) -> str:
         if not target.is_relative_to(ROOT) or not target.exists():
             return match[0]  # left for the strict build to find
         inside = target.relative_to(ROOT).as_posix()
-        inside = f"docs/{OUTSIDE[inside]}" if inside in OUTSIDE else inside
+        pages = OUTSIDE | NOTEBOOKS
+        inside = f"docs/{pages[inside]}" if inside in pages else inside
         if inside.startswith("docs/"):
             return f"{picture}[{words}]({up}{inside.removeprefix('docs/')}{mark}{anchor})"
         plain = words.replace("`", "")

@@ -17,12 +17,12 @@ PAGES = {
     "pear": "pear.md",
     "pear-score": "pear.md",
     "pear-train": "training.md",
-    "pear-label": "training.md",
+    "pear-label": "llm.md#pear-label",
     "pear-convert": "pear.md",
 }
 _ALWAYS = {"-h", "--help", "--help-all", "--version"}
 _MARKED = re.compile(r"([\\|*_<>\[\]])")
-_DEFAULT = re.compile(r"[;,]? ?\(default: ([^()]*(?:\([^()]*\)[^()]*)*)\)$")
+_DEFAULT = re.compile(r"[;,]? ?\(default: ([^()]*(?:\([^()]*\)[^()]*)*)\)|(?:^|; )default: ([^;]*)(?:; |$)")
 
 
 def option_tables() -> str:
@@ -75,13 +75,27 @@ def _shown(action: argparse.Action) -> bool:
 
 def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     words = argparse.HelpFormatter._expand_help(parser._get_formatter(), action) if action.help else ""
-    words = " ".join(words.split())
-    match = _DEFAULT.search(words)
-    default = match[1] if match else ""
-    words = words[: match.start()] if match else words
+    words, default = split_default(" ".join(words.split()))
     if not default and action.default not in (None, False, [], "", argparse.SUPPRESS):
         default = str(action.default)
     return f"| {_spelled(action)} | {_escaped(default)} | {_escaped(words)} |"
+
+
+def split_default(words: str) -> tuple[str, str]:
+    """A help text without its default, and the default; one with several, for several cases, keeps them.
+
+    >>> split_default("output file (default: standard output); written whole")
+    ('output file; written whole', 'standard output')
+    >>> split_default("to generate (default: 100), else of each list (default: all)")[1]
+    'see right'
+    """
+    matches = list(_DEFAULT.finditer(words))
+    if len(matches) > 1:
+        return words, "see right"
+    if not matches:
+        return words, ""
+    (match,) = matches
+    return words[: match.start()] + words[match.end() :], match[1] or match[2]
 
 
 def _spelled(action: argparse.Action) -> str:

@@ -1,7 +1,7 @@
 """A word-translation table: which words of one language stand for which of the other, in one small file.
 
 The file is an npz archive without pickled objects: the words of both languages, the pairs that are translations of each
-other with the probabilities of both directions (a byte each, 0.05 nats apart), and a header that says what it was
+other with the probabilities of both directions (a byte each, 0.05 nats apart), and a header with what it was
 trained on. The digest of the file is its revision.
 
     table = load_table("en-de")
@@ -79,7 +79,7 @@ class WordTable:
         sums = looked_up.of_target.sum(axis=0) + looked_up.null_of_target  # [candidate words]
         logs = np.log(np.maximum(sums / (len(looked_up.of_target) + 1), FLOOR))
         lengths = looked_up.counts.sum(axis=1)
-        # A candidate without words says nothing of the source.
+        # A candidate without words covers nothing of the source.
         return np.asarray(np.where(lengths > 0, looked_up.counts @ logs / np.maximum(lengths, 1), np.log(FLOOR)))
 
     def known(self, source: str, texts: Sequence[str]) -> tuple[int, int, int, int]:
@@ -172,7 +172,7 @@ def bundled_tables() -> dict[str, Path]:
 
 
 def load_table(model: str | Path) -> WordTable:
-    """A table by file or bundled name; `en-de@1a2b3c4d` also says which revision is meant.
+    """A table by file or bundled name; `en-de@1a2b3c4d` also names the revision.
 
     Raises:
         ModelError: there is none, it cannot be read, or its revision is another.

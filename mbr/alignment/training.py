@@ -91,7 +91,7 @@ def train(pairs: Iterable[tuple[str, str]], header: Mapping[str, Any] | None = N
 
     Args:
         pairs: sentences of the two languages, source first.
-        header: what the file says of its data, such as `languages` and `data`; the numbers of pairs are added.
+        header: what the file records about its data, such as `languages` and `data`; the numbers of pairs are added.
 
     Raises:
         InputError: there is nothing to learn from.

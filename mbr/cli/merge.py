@@ -1,6 +1,6 @@
 """mbr-merge: the outputs of all shards of a run in, the output of the whole run out.
 
-Every shard has a file beside its output that says which segments of the input it decided (`mbr.cli.common.shards`).
+Every shard has a file beside its output that lists which segments of the input it decided (`mbr.cli.common.shards`).
 The pieces of all must cover the input, each segment once; they are copied in the order of the input.
 """
 

@@ -1,4 +1,4 @@
-"""What a guard is: a rule that says of each candidate of a list how badly it breaks it, before anything is scored.
+"""What a guard is: a rule that returns for each candidate of a list how badly it is broken, before anything is scored.
 
 A guard sees the source and all texts of a list at once (`ListTexts`), so that the source is read once, and a list that
 has nothing to check (no digit, no brace) is done in a few microseconds. Subclass `Guard`, give it a name, and register
@@ -99,7 +99,7 @@ def _has(text: bytes, wanted: bytes) -> bool:
 
 
 def text_length(text: str) -> int:
-    """Characters, where one of Chinese, Japanese or Korean counts as three, as it says about as much."""
+    """Characters, where one of Chinese, Japanese or Korean counts as three, as it holds about as much."""
     return len(text) if text.isascii() else len(text) + 2 * len(_WIDE.findall(text))
 
 

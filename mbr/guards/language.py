@@ -3,7 +3,7 @@
 The language that is wanted is the option `to` (`language:to=de`), else that of most candidates, those that copy the
 source aside. A candidate breaks the rule if most of its letters are of another script, or if it has clearly more
 function words of another language. By `py3langid` (`language:to=de:by=py3langid`, `pip install
-'mbr-decode[language]'`) the second part is that package's judgement, which knows 97 languages and takes longer.
+'.[language]'`) the second part is that package's judgement, which knows 97 languages and takes longer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from candidates.common.errors import EnvironmentProblem, UsageError
+from candidates.common.errors import EnvironmentProblem, UsageError, install_extra
 from candidates.common.languages import function_words
 from mbr.guards.base import Guard, ListTexts
 
@@ -213,7 +213,7 @@ def _py3langid() -> Any:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as exc:
         raise EnvironmentProblem(
-            "guard 'language': by=py3langid needs the package py3langid; install it (pip install "
-            "'mbr-decode[language]'), or leave out by=py3langid"
+            f"guard 'language': by=py3langid needs the package py3langid; {install_extra('language')}; "
+            "or leave out by=py3langid"
         ) from exc
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -164,7 +164,7 @@ def choice_study(
 
     Args:
         scores: of one language pair.
-        ties: what counts where a metric likes several outputs equally: their mean, or the first in the file
+        ties: what counts where a metric scores several outputs equally: their mean, or the first in the file
             of human scores.
         draws: of the bootstrap and of the tests.
         seed: of both.

@@ -46,7 +46,7 @@ class EditScores:
 
 @dataclass(frozen=True)
 class Base:
-    """A metric that RESUME is added to. The family tells its scale."""
+    """A metric that RESUME is added to. Its scale follows from the family."""
 
     scores: Scores
     family: str = "other"

@@ -53,7 +53,7 @@ def score_by_name(
     progress: bool = False,
     report: Callable[[str], None] = lambda message: None,
 ) -> Scores:
-    """The scores of `NAME` or `NAME=MODEL` for the outputs of a score set, with RESUME added where the word says so.
+    """The scores of `NAME` or `NAME=MODEL` for the outputs of a score set, with RESUME added where the word names it.
 
     Args:
         word: a judge or utility, with a model after `=`; maybe with `+resume-metric=WEIGHT,model=MODEL`.
@@ -117,7 +117,7 @@ def with_resume(base: Scores, added: Scores, residual: Residual, family: str) ->
 
 
 def family_of(word: str) -> str:
-    """The family of a judge or utility by name, which tells its scale."""
+    """The family of a judge or utility by name, which determines its scale."""
     name = _name_of(word)
     return JudgeSpec(name).family if name in judge_names() else utility_class(name).family
 

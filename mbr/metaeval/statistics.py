@@ -11,7 +11,7 @@
 | `global_pearson` | how good is a translation? | all translations |
 | `kendall` | which is better, where people see a difference? | pairs of one segment |
 | `pairwise_accuracy`, `system_pearson` | which system is better, and by how much? | systems |
-| `choice`, `choice_regret`, `rrp` | what do people think of the translation that the metric likes best? | segments |
+| `choice`, `choice_regret`, `rrp` | what do people think of the translation with the metric's best score? | segments |
 
     >>> gold = Gold(np.array([[1.0, 2.0], [3.0, 2.5], [5.0, 2.0]]))
     >>> metric = Scores("m", np.array([[0.1, 0.2], [0.2, 0.4], [0.3, 0.2]]))
@@ -269,7 +269,7 @@ def system_pearson(gold: Gold, metric: Scores) -> float | None:
 
 
 def choices(gold: Gold, metric: Scores, *, order: NDArray[np.int64] | None = None) -> tuple[Floats, Floats]:
-    """What people think of the translation that the metric likes best, in every segment with a choice. O(N M).
+    """What people think of the translation that the metric scores highest, in every segment with a choice. O(N M).
 
     Only translations that people scored can be chosen. A pairwise metric chooses by its mean differences.
 

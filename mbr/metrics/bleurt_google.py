@@ -1,7 +1,7 @@
 """BLEURT as Google released it: a SavedModel of TensorFlow with `bleurt_config.json`, read without TensorFlow.
 
 The checkpoint becomes what bleurt-pytorch would have written: a configuration, and weights under its names. Which GELU
-the encoder has is not in the configuration, which says `gelu` for both: Google's program means the approximation by
+the encoder has is not in the configuration, which has `gelu` for both: Google's program means the approximation by
 tanh, and the graph of the SavedModel shows it.
 """
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from candidates.common.errors import EnvironmentProblem, MbrError, ModelError, UsageError
+from candidates.common.errors import EnvironmentProblem, MbrError, ModelError, UsageError, install_extra
 from mbr.metrics.base import Metric, Row
 from mbr.metrics.bleurt import Bleurt
 from mbr.metrics.comet import Comet
@@ -148,7 +148,7 @@ class LibraryMetric(Metric):
         except Exception as exc:  # it may also be broken by the versions of other packages
             raise EnvironmentProblem(
                 f"the back-end library of {cls.name} is {cls.package}, which cannot be imported ({exc}): "
-                f"pip install 'mbr-decode[{cls.extra}]' -c constraints/comet.txt; without a back-end ours runs"
+                f"{install_extra(cls.extra)}, with -c constraints/comet.txt; without a back-end ours runs"
             ) from exc
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pear.runtime.weights import NAMES, read_config, read_weights
 
-# What their class takes where config.json says nothing.
+# What their class takes where config.json has no value.
 DEFAULTS = {
     "encoder_model": "DeBERTa",
     "pretrained_model": "microsoft/mdeberta-v3-base",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from candidates.common.closing import Closing
-from candidates.common.errors import EnvironmentProblem
+from candidates.common.errors import EnvironmentProblem, install_extra
 
 LOCAL = "local"
 ANSWER_SECONDS = 5.0
@@ -65,7 +65,7 @@ class Session(Closing):
         return actor
 
     def is_death(self, error: BaseException) -> bool:
-        """Whether an error says that a worker or its node is gone."""
+        """Whether an error means that a worker or its node is gone."""
         exceptions = self._ray.exceptions
         lost = (exceptions.RayActorError, exceptions.ObjectLostError, exceptions.NodeDiedError)
         return isinstance(error, (*lost, exceptions.OutOfMemoryError, exceptions.WorkerCrashedError))
@@ -109,7 +109,7 @@ def _imported() -> Any:
     try:
         import ray
     except ImportError as exc:
-        raise EnvironmentProblem("--ray needs the package ray; install it with pip install 'mbr-decode[ray]'") from exc
+        raise EnvironmentProblem(f"--ray needs the package ray; {install_extra('ray')}") from exc
     import ray.exceptions
 
     return ray

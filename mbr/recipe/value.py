@@ -1,4 +1,4 @@
-"""One value that says how a choice is made: utility, strategy, terms with weights, pseudo-references, first stage.
+"""One value that describes how a choice is made: utility, strategy, terms with weights, pseudo-references, first stage.
 
 A recipe comes from flags, a word (`pear=FOLDER,strategy=half,add=logprob:6`), a YAML file, a name, Python or an HTTP
 request; `open_decoder` makes a decoder of it. It prints as YAML and as a signature, and is read back from either.
@@ -213,7 +213,7 @@ class Recipe:
             for option in RUNTIME_OPTIONS:
                 if option in options:
                     raise UsageError(
-                        f"{kind} {name!r}: {option} says how to run and not what to compute, so it is no part of a "
+                        f"{kind} {name!r}: {option} is about how to run, not what to compute, so it is no part of a "
                         f"recipe; give it to the whole run (--{option.replace('_', '-')})"
                     )
 

@@ -27,7 +27,7 @@ class Settings:
     max_queue_seconds: float = _limit(5.0, "length of the queue at the measured speed; beyond it, 429", least=0.001)
     max_candidates: int = _limit(256, "candidates per request; more get 413")
     max_texts: int = _limit(64, "texts per request of translations; more get 413")
-    nbest: int = _limit(20, "candidates that are made for a translation, unless the request says how many")
+    nbest: int = _limit(20, "candidates that are made for a translation, unless the request has a number")
     timeout: float = _limit(60.0, "seconds until a request without timeout_ms gets 504", least=0.001)
     max_body_bytes: int = _limit(2_000_000, "size of a request, unpacked; more gets 413")
     body_seconds: float = _limit(10.0, "time for the body of a request; slower ones get 408", least=0.001)

@@ -43,7 +43,7 @@ def prune(tolerance: Tolerance = TOLERANCE, budget: Budget = None) -> Strategy:
     check_tolerance(tolerance)
     return Strategy(
         "prune",
-        "against more and more common references, the hopeless are dropped",
+        "against more and more common references, unlikely candidates are dropped",
         partial(prune_conversation, tolerance=tolerance, budget=budget),
         partial(prune_passes, budget=budget),
         rounds=lambda size: max((size // FIRST_STEP).bit_length(), 1),

@@ -202,7 +202,7 @@ class _Race:
         winners = standing.winners
         winners = winners[~self._met[winners].all(axis=1)]
         new = np.unique(winners[self._met[winners].sum(axis=1) == 1])  # without a comparison yet
-        if len(new) > wanted:  # one comparison tells most about them
+        if len(new) > wanted:  # one comparison is the most informative
             players, meetings = new, np.ones(len(new), np.intp)
         elif len(winners):
             players, meetings = np.unique(self._draw.choice(winners, wanted), return_counts=True)

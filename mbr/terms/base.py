@@ -46,7 +46,7 @@ class Term(Closing, ABC):
     def values(self, lists: Sequence[CandidateList], references: ReferenceWeights) -> list[Values | MbrError]:
         """t(i) [N] of the unique texts of each list, higher is better; or the reason why a list has none.
 
-        Work is best pooled over the lists. `references` says what candidates count as pseudo-references.
+        Work is best pooled over the lists. `references` has what candidates count as pseudo-references.
         """
 
     def settings(self) -> dict[str, object]:

@@ -72,7 +72,7 @@ def _weight(text: str, objective: str) -> float:
 
 @dataclass(frozen=True)
 class JudgedLists:
-    """What one judge says of every candidate: of each list, scores [N] (higher is better) and statistics [N, k].
+    """One judge's scores of every candidate: of each list, scores [N] (higher is better) and statistics [N, k].
 
     `system` turns summed statistics [draws, k] into scores of a system, in the judge's own sign.
     """

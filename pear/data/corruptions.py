@@ -55,7 +55,7 @@ Score = Callable[[Sequence[tuple[str, str, str]]], Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Corruption:
-    """A damaged translation; `penalty` in (0, 1] says how bad it is."""
+    """A damaged translation; `penalty` in (0, 1] is its size."""
 
     kind: str
     grade: int
@@ -95,7 +95,7 @@ def corrupt(
 def corrupted(source: str, reference: str, pool: Sequence[str], seed: int, lp: str = "en-de") -> list[Corruption]:
     """All kinds and grades that apply to a reference, by kind; each damaged text once, at its mildest.
 
-    The penalty is the share of words lost or added, and at least what `PENALTIES` says (just that for `swap`).
+    The penalty is the share of words lost or added, and at least that of `PENALTIES` (just that for `swap`).
     """
     rng = _rng(seed, source, reference)
     corruptions: list[Corruption] = []
@@ -116,7 +116,7 @@ def diagnose(
 
     `items` are (source, reference); each gets one corruption of every kind that applies, of a grade drawn by lot.
     `score_pairs` is called once with all triples (source, a, b), both orders of each pair one after the other, and
-    returns how much better a is; the damaged text is "below" if the mean over both orders says so. Equal is not below.
+    returns how much better a is; the damaged text is "below" if its mean over both orders is negative, not if it is 0.
     """
     pool = [reference for _, reference in items]
     kinds: list[str] = []
@@ -191,7 +191,7 @@ def _size(units: list[str], grade: int, shares: tuple[float, float, float]) -> i
 
 
 def _content(units: list[str]) -> list[int]:
-    """Positions of the words that carry meaning, as far as length tells; all where none is long."""
+    """Positions of the words that carry meaning, judged by length; all where none is long."""
     long = [index for index, unit in enumerate(units) if len(parts(unit)[1]) > 3]
     return long or [index for index, unit in enumerate(units) if parts(unit)[1]]
 

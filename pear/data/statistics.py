@@ -39,7 +39,7 @@ def summary(groups: Iterable[Group], pairs: Iterable[Pair]) -> dict[str, Any]:
         "language_pairs": dict(sorted(counts.items())),
         "total": {name: sum(row[name] for row in counts.values()) for name in COUNTS},
         "scores": _spread(scores),
-        # Which text of a pair is `a` was tossed, so the sign says nothing.
+        # Which text of a pair is `a` was tossed, so the sign has no meaning.
         "differences": _spread([abs(pair.difference) for pair in pairs]),
     }
 

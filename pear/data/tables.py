@@ -114,7 +114,7 @@ def optional(cells: dict[str, str], names: Sequence[str], default: str = "") -> 
 
 
 def lp_from_name(name: str) -> str:
-    """The language pair that a file's name tells ("en-de-mqm.csv", "mqm_ted_ende.tsv"), or ""."""
+    """The language pair in a file's name ("en-de-mqm.csv", "mqm_ted_ende.tsv"), or ""."""
     name = Path(name).name
     begins = re.match(r"([a-z]{2,3})[-_]([a-z]{2,3})[-_.]", name)
     if begins and set(begins.groups()) & LANGUAGES:

@@ -73,7 +73,7 @@ def from_lists(records: Iterator[Record], lp: str) -> Iterator[Translation]:
 
 def _is_json(path: str | Path) -> bool:
     if Path(path).name.removesuffix(".gz").endswith((".jsonl", ".json")):
-        next(json_records(path))  # an error where it is not what its name says
+        next(json_records(path))  # an error where its content does not match its name
         return True
     guess_format(path)
     return False

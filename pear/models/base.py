@@ -40,7 +40,7 @@ class MetricModel(nn.Module):
     """A loaded PEAR. `predict` scores with the engine, on the device that `gpus` names.
 
     `.half()` and `.bfloat16()` set the precision of the encoder; the head stays in float32. With `progress` False
-    no bar is shown, whatever `progress_bar` says.
+    no bar is shown, whatever `progress_bar` is.
     """
 
     progress = True

@@ -49,7 +49,7 @@ def read_released(
 
 
 def read_hparams(file: Path) -> dict[str, Any]:
-    """What `hparams.yaml` beside a checkpoint says; empty where there is none."""
+    """The values of `hparams.yaml` beside a checkpoint; empty where there is none."""
     return _read_yaml(root_of(file) / "hparams.yaml")
 
 

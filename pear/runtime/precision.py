@@ -120,7 +120,7 @@ def _decides(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The precision for a checkpoint on this machine. `listed` tells whether a list was checked, too."""
+    """The precision for a checkpoint on this machine. `listed`: a list was checked, too."""
 
     dtype: str
     listed: bool = False

@@ -1,4 +1,4 @@
-"""The shape of an encoder: what its `config.json` says, with the defaults of its model type for what it leaves out.
+"""The shape of an encoder: the values of its `config.json`, with the defaults of its model type for what it leaves out.
 
 transformers has the same values behind the same names, but takes seconds to import, and its defaults differ between
 versions. `of_folder` answers None for what `pear.runtime.transformer` does not build: transformers then does.

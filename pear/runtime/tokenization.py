@@ -48,7 +48,7 @@ class FastTokenizer:
     """
 
     def __init__(self, backend: Any, tokens: Mapping[str, str], settings: Mapping[str, Any], folder: Path) -> None:
-        """`tokens` are the special tokens by role, `settings` what `tokenizer_config.json` says."""
+        """`tokens` are the special tokens by role, `settings` the values of `tokenizer_config.json`."""
         backend.no_truncation()
         backend.no_padding()
         backend.encode_special_tokens = bool(settings.get("split_special_tokens", False))
@@ -66,7 +66,7 @@ class FastTokenizer:
     ) -> FastTokenizer | None:
         """The tokenizer in a folder, of the class it names itself or of `class_name`; None if it is none of ours.
 
-        `lower_case` says whether BERT's pieces are in lower case, whatever the folder says.
+        `lower_case` overrides the folder's setting: whether BERT's pieces are in lower case.
 
         Raises:
             ValueError: a file cannot be read as what it should be.
@@ -250,7 +250,7 @@ def _template(start: str, end: str, pair: list[str], backend: Any) -> Any:
 
 
 def _normalise(backend: Any, settings: Mapping[str, Any]) -> bool:
-    """BERT's settings go before what `tokenizer.json` says; False where its normaliser is not BERT's."""
+    """BERT's settings override those of `tokenizer.json`; False where its normaliser is not BERT's."""
     normalizer = backend.normalizer
     if type(normalizer).__name__ != "BertNormalizer":
         return False

@@ -201,7 +201,7 @@ Parallel = Alone
 
 @contextlib.contextmanager
 def open_parallel(mode: str = "auto", device: str = "cpu") -> Iterator[Parallel]:
-    """What torchrun's environment says; with several processes on CUDA, each has its own device.
+    """The values of torchrun's environment; with several processes on CUDA, each has its own device.
 
     `auto` is `ddp` under torchrun, else `none`.
     """

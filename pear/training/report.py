@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from candidates.common.pictures import QUIET, picture_head
+
 TITLES = {
     "pear": "PEAR: by how much one translation is better than another",
     "single": "Single-candidate quality estimation, the matched baseline of PEAR",
@@ -59,11 +61,10 @@ def draw_losses(logs: dict[str, list[dict[str, Any]]]) -> str:
     for name in ("dev_acc_eq", "dev_pdp"):
         series[name.replace("dev_", "development ")] = [line.get(name) for line in lines]
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        f'<text x="{LEFT}" y="{HEIGHT - 10}" fill="#51606e">0</text>',
-        f'<text x="{WIDTH - 20}" y="{HEIGHT - 10}" fill="#51606e" text-anchor="end">{offset} steps</text>',
+        picture_head(WIDTH, HEIGHT),
+        '<g font-size="12">',
+        f'<text x="{LEFT}" y="{HEIGHT - 10}" fill="{QUIET}">0</text>',
+        f'<text x="{WIDTH - 20}" y="{HEIGHT - 10}" fill="{QUIET}" text-anchor="end">{offset} steps</text>',
         f'<path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - 20}" fill="none" stroke="#8a97a3"/>',
     ]
     for number, (name, values) in enumerate(series.items()):
@@ -80,4 +81,4 @@ def draw_losses(logs: dict[str, list[dict[str, Any]]]) -> str:
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
         label = f"{name}: from {measured[0][1]:.3g} to {measured[-1][1]:.3g}; the axis is {low:.3g} to {high:.3g}"
         parts.append(f'<text x="{LEFT}" y="{22 + 20 * number}" fill="{colour}">{escape(label)}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return "\n".join([*parts, "</g>", "</svg>"]) + "\n"

@@ -120,7 +120,7 @@ def _from_nothing(origin: Origin, texts: Iterable[str]) -> tuple[Any, Any]:
         pieces = Path(scratch, "sentencepiece.model")
         try:
             learn_pieces(corpus, origin.vocabulary or 8000, pieces)
-        except RuntimeError as exc:  # the message of sentencepiece says why, at length
+        except RuntimeError as exc:  # the message of sentencepiece has the reason, at length
             raise InputError(
                 f"no vocabulary of {origin.vocabulary or 8000} pieces can be learned from these texts: {exc}"
             ) from exc

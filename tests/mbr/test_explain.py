@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,13 @@ def test_the_table_the_grid_and_the_reasons() -> None:
         "   3    0.4   0.2        0      4      1  fourth",
         "   4     -2    -1        0      2      1  second",
         "",
-        "pairs  by rank: how much better the row is than the column, from -- (much worse) to ++ (much better); · was",
-        "       not scored",
+        "pairs  by rank: how much better the row is than the column, from -- (much worse) to ++ (much better); ~ was",
+        "       not scored but estimated from the expected utilities",
         "      1   2   3   4",
-        "  1      -  --   ·",
-        "  2  +       ·   +",
-        "  3 ++   ·       +",
-        "  4  ·   -   -",
+        "  1      -  --  ~+",
+        "  2  +      ~=   =",
+        "  3 ++  ~=       =",
+        "  4 ~-   =   =",
         "",
         "why",
         "  Against the runner-up (place 1) the choice is ahead by 1: logprob +2, pear -1.",
@@ -116,14 +117,24 @@ def test_colour_changes_no_text() -> None:
     lines = [line.rstrip() for line in ESCAPE.sub("", coloured).split("\n")]  # the last cell of a row is shaded
     assert lines == explanation(made(), RECIPE, 10, 110, colour=False).split("\n")
     assert "\x1b[30;48;5;203m-- " in coloured
-    assert "\x1b[2m · \x1b[0m" in coloured
+    assert "\x1b[2m~+ \x1b[0m" in coloured  # estimated: no shade
+
+
+def test_pairs_that_nothing_estimates_stay_empty() -> None:
+    unseen = explanation(made(expected=np.array([1.0, np.nan, 0.5, 0.2])), RECIPE, 10, 110, colour=False)
+    assert "  1      -  --   ·\n" in unseen
+    matrix = made().matrix
+    assert matrix is not None
+    lexical = explanation(made(matrix=replace(matrix, relation="none")), RECIPE, 10, 110, colour=False)
+    assert "(highest); · was not scored\n" in lexical
+    assert "~" not in lexical
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"scores": np.array([3.0, -2.0, 3.0, 0.4])}, "it is an exact tie (logprob +2, pear -1); the earlier"),
-        ({"certainty": Certainty(None, None)}, "What the pairs that were not scored may cost is not known."),
+        ({"certainty": Certainty(None, None)}, "Expected regret is unknown: too few pairs were scored to estimate it."),
         (
             {"ranking": (2, 3)},
             "Against the first candidate of the list (place 1): a guard, the prefilter or the budget",

@@ -1,4 +1,4 @@
-"""Shards of a run: which windows of the input are one's own, and the file beside a shard's output that says so.
+"""Shards of a run: which windows of the input are one's own, and the file beside a shard's output that lists them.
 
 Shard i of n decides every n-th window of candidate lists, from the i-th on. Windows follow from the lists and the
 recipe alone, and every shard reads and cuts the whole input, so that each decides its windows as one run would. Text is

@@ -1,6 +1,6 @@
 """The command line of mbr-decode: its options and their help texts.
 
-`checks.py` says which of them go together; the recipe has their defaults.
+`checks.py` has which of them go together; the recipe has their defaults.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from candidates.command.streams import add_line_option
 from candidates.formats import INPUT_FORMATS
 from candidates.options import add_generation_options, file_option
 from mbr.cli.common.recipes import add_rule_options
+from mbr.terms import TERMS
 
 QUICK_START = """\
 quick start:
@@ -137,9 +138,8 @@ def _add_terms(p: argparse.ArgumentParser) -> None:
         "--add",
         action="append",
         metavar="NAME=WEIGHT[,KEY=VALUE]",
-        help="logprob (log-probability per word), reverse (log-probability of the source given the candidate), length, "
-        "a plug-in's, or any utility (chrf: agreement with the other candidates; cometkiwi: quality); options of the "
-        "term follow the weight; a weight of 0 removes it; repeatable",
+        help=f"{', '.join(TERMS.built_in)} (docs/terms.md), a plug-in's, or any utility (chrf: agreement with the "
+        "list; cometkiwi: quality); options of the term follow the weight; a weight of 0 removes it; repeatable",
     )
     g.add_argument(
         "--add-model", action="append", metavar="NAME=MODEL", help="model of a term that needs one; repeatable"
@@ -176,7 +176,7 @@ def _add_output(p: argparse.ArgumentParser) -> None:
 
 
 def _add_cluster(p: argparse.ArgumentParser) -> None:
-    g = p.add_argument_group("many machines (--ray: pip install 'mbr-decode[ray]')")
+    g = p.add_argument_group("many machines (--ray: the extra `ray`)")
     g.add_argument(
         "--shard", metavar="I/N", help="decide every N-th part of the input, from the I-th on; see mbr-merge"
     )

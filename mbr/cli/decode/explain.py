@@ -1,4 +1,7 @@
-"""`--explain`: one decision for people. Candidates with their numbers, the scored pairs as a grid, the reasons.
+"""`--explain`: one decision for people. Candidates with their numbers, the pairs as a grid, the reasons.
+
+Few strategies score all pairs. Where a utility is a difference of qualities (antisymmetric), the expected utilities
+predict the others: u(i, j) is about E(i) - E(j). The grid marks such cells; for other utilities they stay empty.
 
 The reasons are differences: a score is the weighted expected utility plus the weighted terms, so by how much the choice
 is ahead of another candidate is the sum of what each part adds. A part without which the other one would be
@@ -31,7 +34,7 @@ LEAST_TEXT = 40  # columns for the text of a candidate beside its numbers
 FIRST = ""  # of --explain without an ID
 # Backgrounds of cells from much worse to much better (256 colours), and what stands for them without colour.
 SHADES = ("48;5;203", "48;5;217", "48;5;254", "48;5;151", "48;5;71")
-UNSCORED = "·"
+UNSCORED, ESTIMATED = "·", "~"
 
 
 def check_explain(options: argparse.Namespace) -> None:
@@ -179,25 +182,40 @@ def _table(decision: Decision, recipe: Recipe, shown: int, width: int, colour: b
 
 
 def _grid(decision: Decision, shown: int, width: int, colour: bool) -> Iterator[str]:
-    """The scored pairs of the best candidates, rows and columns by rank."""
+    """The pairs of the best candidates, rows and columns by rank: scored, estimated, or neither."""
     matrix, item = decision.matrix, decision.candidates
     if matrix is None or item is None or len(matrix.texts) < 2 or not matrix.scored.any():
         return
     place = {text: number for number, text in enumerate(matrix.texts)}
     indices = [index for index in decision.ranking if item.texts[index] in place]
     indices = indices[: max(min(shown, (width - 4) // 4), 2)]
-    values = _cells(matrix, [place[item.texts[index]] for index in indices])
-    ranks = [f"{rank:>3}" for rank in range(1, len(indices) + 1)]
+    scores = _cells(matrix, [place[item.texts[index]] for index in indices])
     signed = matrix.relation == "antisymmetric"
+    values = np.where(np.isnan(scores), _estimates(decision, indices), scores) if signed else scores
+    empty, estimated = np.isnan(values), np.isnan(scores) & np.isfinite(values)
+    np.fill_diagonal(empty, val=False)
+    ranks = [f"{rank:>3}" for rank in range(1, len(indices) + 1)]
     meaning = "how much better the row is than the column" if signed else "utility of the row against the column"
-    legend = f"by rank: {meaning}, from {_ends(signed)}; {UNSCORED} was not scored"
+    marks = [f"{ESTIMATED} was not scored but estimated from the expected utilities"] if estimated.any() else []
+    marks += [f"{UNSCORED} was not scored"] if empty.any() else []
+    legend = "; ".join([f"by rank: {meaning}, from {_ends(signed)}", *marks])
     yield wrapped(f"{painted('pairs', BOLD, colour=colour)}  {legend}", width, indent=7)
     yield painted("    " + " ".join(ranks), DIM, colour=colour)
     levels = _levels(values, signed=signed)
     for number, (rank, row) in enumerate(zip(ranks, levels, strict=True)):
-        cells = [_cell(level, signed, colour) for level in row]
+        cells = [
+            _cell(level, signed, colour, estimated=guess) for level, guess in zip(row, estimated[number], strict=True)
+        ]
         cells[number] = "   "  # of a candidate against itself
         yield (painted(rank, DIM, colour=colour) + " " + " ".join(cells)).rstrip()
+
+
+def _estimates(decision: Decision, indices: list[int]) -> Any:
+    """What the expected utilities predict of each pair, [shown, shown]; NaN on the diagonal and without one."""
+    expected = decision.expected[indices].astype(np.float64)
+    estimates = expected[:, None] - expected[None, :]
+    np.fill_diagonal(estimates, np.nan)
+    return estimates
 
 
 def _cells(matrix: UtilityMatrix, places: list[int]) -> Any:
@@ -221,7 +239,7 @@ def _levels(values: Any, *, signed: bool) -> list[list[int | None]]:
     finite = values[np.isfinite(values)]
     if signed:
         largest = float(np.abs(finite).max()) if len(finite) else 0.0
-        scaled = np.zeros_like(values) if not largest else np.sign(values) * np.ceil(np.abs(values) / largest * 2)
+        scaled = np.zeros_like(values) if not largest else np.rint(values / largest * 2)
     else:
         low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
         scaled = np.zeros_like(values) if high <= low else np.floor((values - low) / (high - low) * 9.999)
@@ -231,10 +249,12 @@ def _levels(values: Any, *, signed: bool) -> list[list[int | None]]:
     ]
 
 
-def _cell(level: int | None, signed: bool, colour: bool) -> str:
+def _cell(level: int | None, signed: bool, colour: bool, *, estimated: bool) -> str:
     if level is None:
         return painted(f" {UNSCORED} ", DIM, colour=colour)
     word = ("--", "-", "=", "+", "++")[level + 2] if signed else str(level)
+    if estimated:
+        return painted(f"{ESTIMATED}{word:<2}", DIM, colour=colour)
     shade = SHADES[level + 2] if signed else SHADES[min(level // 2, 4)]
     return painted(f"{word:^3}", "30", shade, colour=colour)
 
@@ -264,7 +284,7 @@ def _reasons(decision: Decision, recipe: Recipe, colour: bool) -> Iterator[str]:
             f"best gains on the mean{rivals}."
         )
     elif certainty.estimated_regret is None:
-        yield "  What the pairs that were not scored may cost is not known."
+        yield "  Expected regret is unknown: too few pairs were scored to estimate it."
 
 
 def _against(decision: Decision, recipe: Recipe, other: int, role: str, colour: bool) -> Iterator[str]:

@@ -55,7 +55,7 @@ class Running:
         return float((self.squares / self.count) ** 0.5)
 
 
-# What a flag says of a number of lists.
+# What a flag means, for a number of lists.
 FLAGS = {
     "tie": "in {lists} the second candidate is exactly as good",
     "single": "{lists} had one candidate to choose from",
@@ -182,7 +182,7 @@ class Tally:
 
 
 def _meaning(flag: str) -> str:
-    """What a flag says of a number of {lists}."""
+    """What a flag means, for a number of {lists}."""
     guard = flag.removeprefix("guard:")
     if guard != flag:
         return f"in {{lists}} no candidate keeps all rules, and the chosen one breaks {guard}"

@@ -40,7 +40,7 @@ def parser() -> Parser:
         "--ties",
         choices=("mean", "first"),
         default="mean",
-        help="of outputs that a metric likes equally: their mean, or the first in the file of human scores",
+        help="of outputs with equal scores: their mean, or the first in the file of human scores",
     )
     g.add_argument("--draws", type=int, default=1000, metavar="N", help="of the bootstrap and the tests")
     g.add_argument("--seed", type=int, default=1, help="of both")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.model_options import HUB, RUNNING, add_model_options, model_options
 from candidates.command.numbers import check_numbers
-from candidates.common.errors import EnvironmentProblem, UsageError
+from candidates.common.errors import EnvironmentProblem, UsageError, install_extra
 from mbr.serve.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
@@ -118,9 +118,7 @@ def _check_extra() -> None:
         import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as exc:
-        raise EnvironmentProblem(
-            f"mbr-serve needs the extra `serve` ({exc}); install it with: pip install 'mbr-decode[serve]'"
-        ) from exc
+        raise EnvironmentProblem(f"mbr-serve lacks a package ({exc}); {install_extra('serve')}") from exc
 
 
 def _serve(options: argparse.Namespace, settings: Settings, console: Console) -> int:

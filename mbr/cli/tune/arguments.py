@@ -8,6 +8,7 @@ from candidates.command.console import Parser, add_message_options
 from candidates.formats import INPUT_FORMATS
 from mbr.cli.common.options import add_config_option, add_judge_model_options
 from mbr.cli.common.recipes import add_reference_options
+from mbr.terms import TERMS
 
 QUICK_START = """\
 quick start:
@@ -72,7 +73,7 @@ def _add_recipe(p: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="NAME[,KEY=VALUE]",
-        help="terms, with their options: logprob, length, coverage, reverse,model=FOLDER, chrf ...",
+        help=f"terms, with their options: {', '.join(TERMS.built_in)} (reverse,model=FOLDER), any utility (chrf)",
     )
     g.add_argument(
         "--add-model", nargs="+", action="extend", metavar="NAME=MODEL", help="model of a term that needs one"

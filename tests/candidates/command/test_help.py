@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +18,7 @@ from candidates.command.completion import completion, parser_of
 from candidates.command.console import Console
 from candidates.command.help import MANY, MOST_USED
 from candidates.command.launch import COMMANDS
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.one_world
 
@@ -164,3 +168,53 @@ def test_other_shells_get_every_command_and_option(shell: str) -> None:
     for name, parser in PARSERS.items():
         assert name in text
         assert all(action.option_strings[-1].lstrip("-") in text for action in parser._actions if action.option_strings)
+
+
+ZSH = r"""
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "PS1=; autoload -Uz compinit; compinit -u -D; eval \"\$(cat {script})\"; print LOADE''D"
+zpty -r -m shell line '*LOADED*'
+zpty -w -n shell "{words}"$'\t'
+sleep 0.7
+zpty -w -n shell $'\x01: '
+zpty -w shell ""
+sleep 0.3
+while zpty -r -t shell out; do print -r -- "$out"; done
+zpty -d shell
+"""
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.parametrize(
+    ("words", "completed"), [("mbr-decode --util", "--utility"), ("mbr-metaeval corr", "correlation")]
+)
+def test_zsh_loads_the_script_and_completes(words: str, completed: str, tmp_path: Path) -> None:
+    script = tmp_path / "completion.zsh"
+    script.write_text(completion("zsh"))
+    text = ZSH.format(script=script, words=words)
+    done = subprocess.run(["zsh", "-f", "-c", text], capture_output=True, text=True, check=True, timeout=60)
+    assert f"{words.split()[0]} {completed}" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_loads_the_script_at_its_start_and_completes_every_command(tmp_path: Path) -> None:
+    """From the folder that docs/mbr-doctor.md names."""
+    page = (ROOT / "docs" / "mbr-doctor.md").read_text(encoding="utf-8")
+    (place,) = re.findall(r"--completion fish > ~/\.config/(\S+)", page)
+    script = tmp_path / place
+    script.parent.mkdir(parents=True)
+    script.write_text(completion("fish"))
+    cases = {
+        "mbr-decode --util": "--utility",
+        "mbr-decode --format ": "text tsv jsonl",
+        "mbr-metaeval corr": "correlation",
+        "pear-label --judg": "--judgments",
+        "mbr-compare --tri": "--trials",
+    }
+    for words, expected in cases.items():
+        environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
+        command = ["fish", "-c", f"complete -C '{words}'"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert " ".join(line.split("\t")[0] for line in done.stdout.splitlines()) == expected, words
+    assert set(re.findall(r"^complete -c (\S+)", script.read_text(), re.MULTILINE)) >= set(COMMANDS)

@@ -60,9 +60,9 @@ def test_all_of_a_setting() -> None:
 @pytest.mark.parametrize("pair", ["threads=2", "offline=true", "device=cpu", "batch-tokens=100", "cache-dir=x"])
 def test_options_that_say_how_to_run_are_no_part_of_a_setting(pair: str) -> None:
     option = pair.split("=")[0]
-    with pytest.raises(UsageError, match=f"says how to run .* give it to the whole run \\(--{option}\\)"):
+    with pytest.raises(UsageError, match=f"is about how to run, .* give it to the whole run \\(--{option}\\)"):
         parse_settings([f"pear,{pair}"])
-    with pytest.raises(UsageError, match="term 'cometkiwi': .* says how to run"):
+    with pytest.raises(UsageError, match="term 'cometkiwi': .* is about how to run"):
         parse_settings([f"chrf,add=cometkiwi:1,add-option=cometkiwi:{pair.replace('=', ':')}"])
 
 

@@ -112,5 +112,5 @@ def test_a_backend_that_there_is_not_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_without_the_library_its_extra_is_named(name: str, tmp_path: Path) -> None:
     extra = "bleurt" if name == "bleurt" else "comet"
-    with pytest.raises(EnvironmentProblem, match=rf"cannot be imported .*pip install 'mbr-decode\[{extra}\]'"):
+    with pytest.raises(EnvironmentProblem, match=rf"cannot be imported .*pip install '\.\[{extra}\]'"):
         get_metric(name, model=tmp_path, backend="library")

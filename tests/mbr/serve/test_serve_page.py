@@ -14,7 +14,7 @@ import pytest
 from candidates.generation import Settings as Search
 from candidates.generation import open_generator
 from mbr.opening import open_decoder
-from mbr.recipe import Recipe
+from mbr.recipe import Recipe, read_recipe
 from mbr.serve.metrics import Metrics
 from mbr.serve.settings import Settings, flag
 from mbr.serve.translator import Translator
@@ -48,6 +48,13 @@ def test_the_curl_lines_are_valid_requests(where: Site) -> None:
     assert len(lines) == 2
     for body, path in lines:
         assert where.post(path, json.loads(body)).status_code == 200
+
+
+def test_the_answer_on_the_page_has_the_fields_of_an_answer_and_the_terms_of_the_shipped_recipe(where: Site) -> None:
+    (shown,) = (json.loads(block) for block in blocks(PAGE, "json") if '"usage"' in block and '"ranking"' in block)
+    answer = where.post("/v1/translate", {"text": "We are late."}).json()
+    assert list(shown) == list(answer)
+    assert list(shown["terms"]) == [term.name for term in read_recipe("en-de").terms]
 
 
 def test_every_limit_is_there_with_its_default() -> None:
