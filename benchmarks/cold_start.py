@@ -12,16 +12,16 @@ weights, which change nothing where every pair is scored.
 
 | row | ours | theirs |
 | --- | --- | --- |
-| pear | `mbr-decode --utility pear` | pear-mt 1.1.1: half a matrix per list, the best mean |
+| pear | `mbr-decode --utility pear --dtype auto` | pear-mt 1.1.1: half a matrix per list, the best mean |
 | comet | `mbr-decode --utility comet --strategy full` | mbrs 0.1.8: its MBR decoder with COMET |
 | scores | `mbr-evaluate --judge comet`, one system, without cache and resamples | `comet-score` of unbabel-comet |
 | bundled | `mbr-decode --nbest 100` of one sentence, the bundled models; `--utility chrf` on a list of 100 | targets |
 
 pear-mt needs minutes per source, mbrs seconds: beyond `--measured` sources (2 for pear-mt, 10 for mbrs) their cost is a
 straight line through one source and that number, marked with *, unless `--whole` runs them. Both read one source after
-another, so that it is straight. For PEAR, the regret of both sides' choices under complete matrices in both orders is
-printed, with the interval of its difference over the lists that pear-mt decided. All numbers go to
-benchmarks/work/cold_start.json.
+another, so that it is straight. For PEAR, the regret of both sides' choices under complete float32 matrices in both
+orders is printed, with the interval of its difference over `--quality` lists; half a matrix is taken from the complete
+one, which equals pear-mt's (`benchmarks.parity_pear_mt`). All numbers go to benchmarks/work/cold_start.json.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Pear:
 
     name = "pear"
     theirs = "pear-mt, half a matrix"
-    ours = "mbr-decode --utility pear"
+    ours = "mbr-decode --utility pear --dtype auto"
 
     def __init__(self, size: Size) -> None:
         from benchmarks.support.trained_pear import write_trained_released
@@ -168,19 +168,14 @@ class Pear:
         self.model = FOLDER / f"pear-{size.name}"
         if not self.model.exists():
             write_trained_released(self.model, layers=size.layers, hidden=size.hidden, heads=size.heads)
-        self.choices: dict[str, list[str]] = {"ours": [], "theirs": []}
+        self.choices: list[str] = []
 
     def run_ours(self, lists: Lists) -> None:
-        self._keep("ours", decode("pear", self.model, lists))
+        choices = decode("pear", self.model, lists, "--dtype", "auto")
+        self.choices = max(self.choices, choices, key=len)
 
     def run_theirs(self, lists: Lists) -> None:
-        (answer,) = ask_pear_mt(self.model, [{"kind": "matrix", "mode": "half", "lists": lists, "batch_size": 64}])
-        best = [int(np.array(matrix).sum(axis=1).argmax()) for matrix in answer["matrices"]]
-        self._keep("theirs", [texts[place] for (_, texts), place in zip(lists, best, strict=True)])
-
-    def _keep(self, side: str, choices: list[str]) -> None:
-        if len(choices) >= len(self.choices[side]):
-            self.choices[side] = choices
+        ask_pear_mt(self.model, [{"kind": "matrix", "mode": "half", "lists": lists, "batch_size": 64}])
 
     def quality(self, lists: Lists) -> str:
         """Regret of both sides' choices when every pair is scored in both orders: 1 is a candidate at random."""
@@ -188,19 +183,20 @@ class Pear:
 
         metric = pear.load_metric(self.model)
         regrets: dict[str, list[float]] = {"ours": [], "theirs": []}
-        count = min(map(len, self.choices.values()))
-        for number, (source, texts) in enumerate(lists[:count]):
+        for (source, texts), choice in zip(lists, self.choices, strict=False):
             matrix = pear.pear_utility_matrix(metric, source, texts, mode="full", gpus=0, progress_bar=False)
             expected = (matrix - matrix.T).sum(axis=1)
-            for side, values in regrets.items():
-                chosen = expected[texts.index(self.choices[side][number])]
-                values.append(float((expected.max() - chosen) / (expected.max() - expected.mean())))
+            half = np.triu(matrix, 1)
+            chosen = {"ours": texts.index(choice), "theirs": int((half - half.T).sum(axis=1).argmax())}
+            for side, place in chosen.items():
+                regrets[side].append(float((expected.max() - expected[place]) / (expected.max() - expected.mean())))
         differences = np.array(regrets["ours"]) - np.array(regrets["theirs"])
-        draws = np.random.default_rng(1).choice(differences, size=(2000, count)).mean(axis=1)
+        draws = np.random.default_rng(1).choice(differences, size=(2000, len(differences))).mean(axis=1)
         low, high = np.quantile(draws, [0.025, 0.975])
         return (
-            f"regret with every pair in both orders, {count} lists: ours {np.mean(regrets['ours']):.2%}, pear-mt "
-            f"{np.mean(regrets['theirs']):.2%}; difference {differences.mean():+.2%} [{low:+.2%}, {high:+.2%}]"
+            f"regret with every pair in both orders, {counted(len(differences), 'list')}: ours "
+            f"{np.mean(regrets['ours']):.2%}, half a matrix {np.mean(regrets['theirs']):.2%}; difference "
+            f"{differences.mean():+.2%} [{low:+.2%}, {high:+.2%}]"
         )
 
 
@@ -273,7 +269,9 @@ def texts_of(lists: Lists) -> list[Path]:
     return files
 
 
-def measure(kind: str, size: Size, counts: Sequence[int], repeats: int, most: int | None) -> dict[str, Any]:
+def measure(
+    kind: str, size: Size, counts: Sequence[int], repeats: int, most: int | None, quality: int
+) -> dict[str, Any]:
     """CPU seconds of both sides for each number of sources; theirs are run on `most` sources at most."""
     row: Any = ROWS[kind](size)
     lists = real_lists(size.candidates, max(counts))
@@ -285,7 +283,7 @@ def measure(kind: str, size: Size, counts: Sequence[int], repeats: int, most: in
     row.run_theirs(few)
     for _ in range(repeats):
         for count in sorted({*counts, *run_theirs}):
-            if count in counts or kind == "pear":
+            if count in counts:
                 ours.add(count, timed(partial(row.run_ours, lists[:count]))[1])
             if count in run_theirs:
                 theirs.add(count, timed(partial(row.run_theirs, lists[:count]))[1])
@@ -301,7 +299,7 @@ def measure(kind: str, size: Size, counts: Sequence[int], repeats: int, most: in
         wanted = f"; target {target:.0f}" if target else ""
         headline(f"{row.theirs} over {row.ours}, {sources}{mark}: {spread(ratios[count])}{wanted}")
     if kind == "pear":
-        headline(row.quality(lists))
+        headline(row.quality(lists[:quality]))
     return {"ours": ours.seconds, "theirs": theirs.seconds, "extrapolated": sorted(theirs.drawn), "ratios": ratios}
 
 
@@ -330,6 +328,7 @@ def main() -> int:
     parser.add_argument("--only", choices=(*ROWS, "bundled"), action="append", help="this row; may be repeated")
     parser.add_argument("--sources", type=int, nargs="+", default=None, metavar="N", help="default: 1 10 100")
     parser.add_argument("--measured", type=int, metavar="N", help="sources that peers are run on at most")
+    parser.add_argument("--quality", type=int, default=8, metavar="N", help="lists whose choices are judged")
     parser.add_argument("--whole", action="store_true", help="run peers on all sources: pear-mt takes hours")
     parser.add_argument("--quick", action="store_true", help="small models and lists; nothing is kept")
     parser.add_argument("--repeats", type=int, default=3)
@@ -342,7 +341,7 @@ def main() -> int:
     print(f"{'CPU s of whole processes, ' + size.name:<46}" + "".join(f"{count:>12}" for count in counts) + " sources")
     for name in (name for name in chosen if name in ROWS):
         most = None if options.whole or name == "scores" else options.measured or {"pear": 2, "comet": 10}[name]
-        results[name] = measure(name, size, counts, options.repeats, most)
+        results[name] = measure(name, size, counts, options.repeats, most, options.quality)
     if any(result["extrapolated"] for result in results.values() if isinstance(result, dict) and "ours" in result):
         print("* extrapolated from fewer sources")
     if "bundled" in chosen:
