@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -18,13 +19,15 @@ from mbr.serve.jobs import OnDeadline, Request, TooLarge, Unavailable
 from mbr.serve.scheduler import Scheduler
 from mbr.serve.served import LEXICAL, Served
 from mbr.serve.settings import Settings
-from mbr.serve.tokens import list_tokens, pair_tokens, translation_tokens
+from mbr.serve.tokens import list_tokens, pair_tokens, text_tokens, translation_tokens
 from mbr.serve.translator import Translator
 from mbr.serve.watch import Watch
 from mbr.utilities import QualityUtility
 
 # Callers name their own requests; inside, all lists have this name, since equal requests are joined.
 ID = "request"
+FEW = 4  # candidates that warm the translator up
+QUICK_TRANSLATION = 2.0  # seconds for them; a translator that takes longer, or is far away, is not timed on more
 
 
 class Service(Closing):
@@ -38,6 +41,7 @@ class Service(Closing):
         self.state: Literal["starting", "ready", "ending"] = "starting"
         self.translator: Translator | None = None
         self._served: Served | None = None
+        self._making = (0.0, 0.0)  # tokens of candidates that the translator made to warm up, and seconds
         self._lock = threading.Lock()
         self.scheduler = Scheduler(
             max_queue_tokens=settings.max_queue_tokens,
@@ -52,16 +56,20 @@ class Service(Closing):
         """Ready: what is served has been loaded and has decided a list."""
         self.translator = translator
         if translator is not None:
-            translator.candidates("A dog runs.", min(self.settings.nbest, 4))
+            self._making = self._measured(translator)
         self.reload(served)
         if self.state == "starting":
             self.state = "ready"
 
     def reload(self, served: Served) -> None:
         """Serve this from now on; requests under way finish with what they began with."""
+        speeds = dict(served.speeds)
+        if served.translations in speeds:
+            tokens, seconds = speeds[served.translations]
+            speeds[served.translations] = (tokens + self._making[0], seconds + self._making[1])
         with self._lock:
             self._served = served
-            self.scheduler.replace(served.decoders, served.close)
+            self.scheduler.replace(served.decoders, served.close, speeds)
 
     def drain(self, seconds: float) -> int:
         """Take no new requests and finish those under way; returns how many are left after `seconds`."""
@@ -181,6 +189,17 @@ class Service(Closing):
             "limits": self.settings.described(),
             "queue": {"requests": self.scheduler.jobs, "tokens": self.scheduler.queue_tokens},
         }
+
+    def _measured(self, translator: Translator) -> tuple[float, float]:
+        """Tokens of candidates that are made to warm up, and the seconds that they took."""
+        text, tokens, seconds = "A dog runs.", 0, 0.0
+        for nbest in (min(self.settings.nbest, FEW), self.settings.nbest):
+            began = time.perf_counter()
+            translator.candidates(text, nbest)
+            tokens, seconds = nbest * text_tokens(text), time.perf_counter() - began
+            if seconds > QUICK_TRANSLATION:
+                break
+        return float(tokens), seconds
 
     def _decoder(self, recipe: str) -> Decoder:
         if recipe not in self.scheduler.recipes:  # replaced since its name was looked up

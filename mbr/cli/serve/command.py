@@ -192,7 +192,7 @@ def _loading(options: argparse.Namespace, service: Service) -> Loading:
 
     return Loading(
         translator,
-        lambda made: load(words, runtime(), service.cache, made.origin if made else None, precise),
+        lambda translator: load(words, runtime(), service.cache, translator.origin if translator else None, precise),
     )
 
 
