@@ -115,8 +115,8 @@ def _add_decisions(api: FastAPI, service: Service) -> None:
         recipe = service.recipe_name(body.recipe, body.utility)
         note(request, recipe=recipe)
         candidates = [_candidate(entry) for entry in body.candidates]
-        made = service.list_request(body.source, candidates, recipe, **_rules(body))
-        (answer,) = await answers_of(request, service, [made])
+        decoding = service.list_request(body.source, candidates, recipe, **_rules(body))
+        (answer,) = await answers_of(request, service, [decoding])
         systems = {
             place: entry.system
             for place, entry in enumerate(body.candidates)
@@ -136,9 +136,9 @@ def _add_decisions(api: FastAPI, service: Service) -> None:
             raise jobs.TooLarge(f"{len(texts)} texts are more than this service takes, {service.settings.max_texts}")
         recipe = service.recipe_name(body.recipe, body.utility, translation=True)
         note(request, recipe=recipe)
-        made = [service.translation_request(text, recipe, nbest=body.nbest, **_rules(body)) for text in texts]
+        translations = [service.translation_request(text, recipe, nbest=body.nbest, **_rules(body)) for text in texts]
         results = []
-        for answer in await answers_of(request, service, made):
+        for answer in await answers_of(request, service, translations):
             result = decision_body(answer, id=None, recipe=recipe, top=body.top, matrix=body.return_matrix)
             if body.return_candidates and answer.decision and answer.decision.candidates:
                 result["candidates"] = candidates_body(answer.decision.candidates)
