@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
+from operator import eq
 
 from mbr.guards.base import Guard, ListTexts
 
@@ -40,14 +41,19 @@ class Repetition(Guard):
 
 def looped(words: list[str]) -> float:
     """The share of a text that is in loops."""
-    letters = sum(_letters_in_loops(word) for word in words if len(word) >= LONG_WORD)
+    letters = sum([_letters_in_loops(word) for word in words if len(word) >= LONG_WORD])
     share = letters / sum(map(len, words)) if letters else 0.0
     again = len(words) - 1 - len(set(pairwise(words)))
     if again < SINGLE - 2:
         return share
-    folded = [word.strip(".,;:!?") for word in " ".join(words).casefold().split(" ")]
+    folded = [_folded(word) for word in words]
     spread = _spread(folded) if again >= (SPREAD - 1) * (TIMES - 1) else 0
     return max(share, _in_a_row(folded) / len(folded), spread / len(folded))
+
+
+@lru_cache(maxsize=50_000)
+def _folded(word: str) -> str:
+    return word.casefold().strip(".,;:!?")
 
 
 @lru_cache(maxsize=10_000)
@@ -65,12 +71,16 @@ def _in_a_row(words: list[str]) -> int:
             sizes.add(size)
         last[pair] = place
     for size in sizes:
-        run = 0
-        needed = size * ((SINGLE if size == 1 else SEVERAL) - 1)
-        for place, (word, before) in enumerate(zip(words[size:], words, strict=False), start=size):
-            run = run + 1 if word == before else 0
-            if run >= needed and run + size > longest and any(words[place - size + 1 : place + 1]):
+        needed = max(size * ((SINGLE if size == 1 else SEVERAL) - 1), longest - size + 1)
+        same = bytes(map(eq, words[size:], words))  # 1 where a word comes again
+        run = len(max(same.split(b"\0")))  # of ones: the largest is the longest
+        while run >= needed:
+            place = same.index(b"\1" * run)
+            if any(words[place : place + size]):
                 longest = run + size
+                break
+            same = same.replace(b"\1" * run, b"\0" * run, 1)  # punctuation again and again is a rule of a table
+            run = len(max(same.split(b"\0")))
     return longest
 
 
