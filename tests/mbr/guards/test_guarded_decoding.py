@@ -165,7 +165,8 @@ def test_a_signature_of_a_guarded_run_opens_again(tmp_path: Path) -> None:
     recipe = Recipe("chrf", guards=parse_guards(["numbers", "language:to=de", f"glossary:file={glossary}"]))
     with open_decoder(recipe) as decoder:
         text = str(decoder.signature())
-    assert "|guards:numbers+language+glossary|guards.language.to:de|guards.glossary.file:" in text
+    assert "|guards:numbers+language+glossary|guards.language.to:de|" in text
+    assert f"|guards.glossary.file:{glossary}|" in text
     assert "|guards.glossary.digest:" in text
     with open_decoder(Recipe.from_signature(text)) as decoder:
         assert str(decoder.signature()) == text
