@@ -100,10 +100,11 @@ class Guard:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             allowed = scope["path"] in OPEN_PATHS or self._keys.allow(_bearer(headers))
             if not allowed and scope["path"] not in KEY_IN_BODY:
-                raise Problem(401, "a key is needed; send it as `Authorization: Bearer KEY`")
+                raise _no_entry(_bearer(headers), "`Authorization: Bearer KEY`")
             body = await self._body(headers, receive)
             if not allowed and not self._keys.allow(_key_in(body)):
-                raise Problem(401, "a key is needed; send it as `api_key`, or as `Authorization: Bearer KEY`")
+                key = _key_in(body) or _bearer(headers)
+                raise _no_entry(key, "`api_key` in the body or `Authorization: Bearer KEY`")
         except Problem as problem:
             await refuse(send, problem)
             return
@@ -192,8 +193,20 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _bearer(headers: dict[str, str]) -> str | None:
+    """The key in the headers, as UTF-8 where it can be read as such."""
     scheme, _, key = headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else None
+    if scheme.lower() != "bearer":
+        return None
+    try:
+        return key.strip().encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return key.strip()
+
+
+def _no_entry(key: str | None, where: str) -> Problem:
+    if key:
+        return Problem(401, "the API key is wrong; expected one of the service's --api-key-file; check the key you send")
+    return Problem(401, f"this service needs an API key, and the request has none; send it as {where}")
 
 
 def _key_in(body: bytes | None) -> str | None:

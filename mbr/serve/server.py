@@ -76,8 +76,9 @@ class Running:
         self._loading = loading
         self._console = console
         self._error: MbrError | None = None
-        self._loader: threading.Thread | None = None
-        self._reload_again = False
+        self._loading_lock = threading.Lock()
+        self._is_loading = True
+        self._reload_again = False  # SIGHUP came while models were being loaded
         self._code = 0
         self._server = make_server(app, service.settings)
 
@@ -102,12 +103,8 @@ class Running:
         loop.add_signal_handler(signal.SIGINT, self._end, 128 + signal.SIGINT)
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, self._reload)
-        self._in_background(self._start)
+        _in_background(self._start)
         await self._server.serve(sockets=[self._listener])
-
-    def _in_background(self, work: Callable[[], None]) -> None:
-        self._loader = threading.Thread(target=work, name="mbr-serve-loader", daemon=True)
-        self._loader.start()
 
     def _start(self) -> None:
         """Load everything. Without models there is nothing to serve: the process ends with the reason."""
@@ -120,25 +117,34 @@ class Running:
             return
         info = self._service.info()
         self._console.info(f"ready: {', '.join(info['recipes'])}", recipes=info["recipes"])
+        if not self._ends_loading():
+            self._load_again()
 
     def _reload(self) -> None:
         """Load the recipes again; those that are served stay until the new ones have decided a list."""
-        if self._loader is not None and self._loader.is_alive():
-            self._reload_again = True
-            return
-        self._in_background(self._load_again)
+        with self._loading_lock:
+            if self._is_loading:
+                self._reload_again = True
+                return
+            self._is_loading = True
+        _in_background(self._load_again)
 
     def _load_again(self) -> None:
         while True:
-            self._reload_again = False
             try:
                 self._service.reload(self._loading.served(self._service.translator))
                 self._console.info(f"reloaded: {', '.join(self._service.info()['recipes'])}")
             except Exception as exc:
                 reason = str(exc) if isinstance(exc, MbrError) else described(exc)
                 self._console.error(f"not reloaded, the recipes are the old ones: {reason}")
-            if not self._reload_again:
+            if self._ends_loading():
                 return
+
+    def _ends_loading(self) -> bool:
+        """Whether no signal asks to load once more. One lock for both, so that none is lost in between."""
+        with self._loading_lock:
+            self._is_loading, self._reload_again = self._reload_again, False
+            return not self._is_loading
 
     def _end(self, code: int) -> None:
         """The first signal: finish what is under way. A second one: end at once."""
@@ -157,6 +163,10 @@ class Running:
             self._console.warn(f"ended with {left} requests unfinished; they got 503", requests=left)
         self._service.scheduler.close()  # requests that are left get their answer now
         self._server.should_exit = True
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="mbr-serve-loader", daemon=True).start()
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -30,13 +30,35 @@
     return { "Content-Type": "application/json", ...(key ? { Authorization: `Bearer ${key}` } : {}) };
   };
 
+  // Loading takes a while: the page asks until the service is ready, so that it need not be opened again.
+  const POLL_MILLISECONDS = 1000;
+  let polling = 0;
+
   async function info() {
-    const answer = await fetch("info", { headers: headers() });
-    if (answer.status === 401) {
+    clearTimeout(polling);
+    const about = await aboutService();
+    if (about === "no key") {
       find("key-field").hidden = false;
       return;
     }
-    const about = await answer.json();
+    const ready = about !== null && about.state === "ready";
+    find("go").disabled = !ready;
+    find("status").textContent = ready ? "" : "The service is starting: its models are being loaded …";
+    if (ready) offer(about);
+    else polling = setTimeout(info, POLL_MILLISECONDS);
+  }
+
+  async function aboutService() {
+    try {
+      const answer = await fetch("info", { headers: headers() });
+      if (answer.status === 401) return "no key";
+      return answer.ok ? await answer.json() : null;
+    } catch {
+      return null; // it does not answer now
+    }
+  }
+
+  function offer(about) {
     const options = Object.keys(about.recipes).map((name) => {
       const option = make("option", name);
       option.value = name;
