@@ -235,8 +235,7 @@ class Decoder(Closing):
             certainty=outcome.certainty,
             flags=(*(flag for flag, raised in flags.items() if raised), *compared.flags(ranking[0])),
             matrix=self._matrix(item.id, item.texts, outcome, conversation.passes),
-            dropped=compared.verdict.dropped,
-            dropped_by=compared.verdict.dropped_by,
+            dropped_candidates=compared.verdict.dropped,
         )
 
     def failed(self, failed: Record | Compared, error: MbrError) -> Decision:
@@ -261,6 +260,7 @@ class Decoder(Closing):
             flags=("fallback", *broken) if fallback else (),
             error=str(error),
             matrix=self._matrix(record.id, (), _nothing_scored(0)),
+            dropped_candidates=failed.verdict.dropped if fallback and isinstance(failed, Compared) else {},
             source=record.source,
         )
 
@@ -341,7 +341,7 @@ class Decoder(Closing):
 
     def _single(self, compared: Compared) -> Decision:
         """One distinct candidate, or one that guards leave, is chosen without scoring; its numbers are NaN."""
-        listed, verdict = compared.listed, compared.verdict
+        listed = compared.listed
         return Decision(
             id=listed.id,
             candidates=listed,
@@ -350,8 +350,7 @@ class Decoder(Closing):
             scores=np.full(len(listed), np.nan),
             flags=("single", *compared.flags(0)),
             matrix=self._matrix(listed.id, compared.item.texts, _nothing_scored(1)),
-            dropped=verdict.dropped,
-            dropped_by=verdict.dropped_by,
+            dropped_candidates=compared.verdict.dropped,
         )
 
     def _matrix(self, id: str | int, texts: tuple[str, ...], outcome: Outcome, passes: int = 0) -> UtilityMatrix | None:

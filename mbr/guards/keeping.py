@@ -2,8 +2,8 @@
 
 >>> from mbr.guards.placeholders import Placeholders
 >>> verdict = Guards({"placeholders": Placeholders()}).judge("Hi {name}", ["Hallo", "Hallo {name}", "Na {name}"])
->>> verdict.places, verdict.dropped, verdict.dropped_by
-((1, 2), 1, {'placeholders': 1})
+>>> verdict.places, verdict.dropped
+((1, 2), {0: ('placeholders',)})
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from mbr.guards.base import Guard, ListTexts
 class Verdict:
     """The places of the candidates that stay, and why the others left.
 
-    `dropped_by`: how many of the dropped candidates break each rule; `broken`: the rules that candidates break which
+    `dropped`: the rules that each dropped candidate breaks, by place; `broken`: the rules that candidates break which
     stay all the same, by place.
     """
 
     places: tuple[int, ...]
-    dropped: int = 0
-    dropped_by: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     broken: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def flags(self, place: int) -> tuple[str, ...]:
@@ -56,11 +55,8 @@ class Guards:
         lightest = [(len(faults[place]), sum(values[place] for values in severities.values())) for place in everyone]
         best = min(lightest) if fewest else (0, 0.0)
         places = tuple(place for place in everyone if lightest[place] == best)
-        gone = set(everyone).difference(places)
-        dropped_by = {name: sum(name in faults[place] for place in gone) for name in severities}
         return Verdict(
             places=places,
-            dropped=len(gone),
-            dropped_by={name: count for name, count in dropped_by.items() if count},
+            dropped={place: faults[place] for place in sorted(set(everyone).difference(places))},
             broken={place: faults[place] for place in places if faults[place]},
         )

@@ -24,7 +24,7 @@ from mbr.serve.answers import candidates_body, decision_body
 from mbr.serve.compat import add_endpoints
 from mbr.serve.errors import Problem, body_of, problem_headers, problem_of
 from mbr.serve.exchange import Json, answers_of, note, validation_problem
-from mbr.serve.limits import ApiKeys, App, Guard
+from mbr.serve.limits import ApiKeys, App, Guard, Receive, Scope, Send
 from mbr.serve.metrics import CONTENT_TYPE, Metrics
 from mbr.serve.observed import Observed
 from mbr.serve.schema import use_current_schema
@@ -65,7 +65,16 @@ def create_app(
     metrics = metrics or Metrics()
     api = create_api(service, metrics)
     routes = {route.path for route in api.routes if hasattr(route, "path")}
-    return Observed(Guard(api, service.settings, keys or ApiKeys()), metrics, lambda: routes, log)
+    return Observed(Guard(_head_as_get(api), service.settings, keys or ApiKeys()), metrics, lambda: routes, log)
+
+
+def _head_as_get(app: App) -> App:
+    """HEAD as GET: the server leaves out the body. Load balancers ask for /health in this way."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope, receive, send)
+
+    return call
 
 
 def create_api(service: Service, metrics: Metrics) -> FastAPI:

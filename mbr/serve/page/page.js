@@ -170,15 +170,19 @@
       ["decided in", `${times.get("x-inference-time")} ms`],
       ["recipe", answer.recipe],
       ...(answer.flags.length ? [["flags", answer.flags.join(", ")]] : []),
+      ...(answer.dropped ? [["dropped by guards", droppedWords(answer)]] : []),
       ...(answer.error ? [["error", answer.error]] : []),
       ["signature", answer.signature],
     ];
     find("facts").replaceChildren(...rows.map(([name, value]) => {
-      const row = make("div", undefined, ["signature", "error"].includes(name) ? "long" : "");
+      const row = make("div", undefined, ["signature", "error", "dropped by guards"].includes(name) ? "long" : "");
       row.append(make("dt", name), make("dd", value));
       return row;
     }));
   }
+
+  const droppedWords = (answer) => answer.dropped_candidates
+    .map((entry) => `${entry.text || "(empty)"} (${entry.guards.join(", ")})`).join("; ");
 
   function ranking(answer) {
     const terms = Object.keys(answer.terms);

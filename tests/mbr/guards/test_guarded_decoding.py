@@ -18,6 +18,7 @@ from mbr import Recipe, decode, open_decoder, rerank
 from mbr.compare.settings import parse_settings
 from mbr.guards import PRODUCTION, Guard, Guards, ListTexts, get_guard
 from mbr.recipe import GuardSpec, parse_guards, recipe_from, recipe_mapping
+from mbr.recipe.words import required
 from mbr.utilities import PairUtility
 from tests.conftest import Run, write_jsonl
 
@@ -49,6 +50,9 @@ def test_a_candidate_that_loses_a_placeholder_is_not_chosen() -> None:
     assert decision.flags == ("single",)
     record = decision.record()
     assert (record["dropped"], record["dropped_by"], record["position"]) == (3, {"placeholders": 3}, 3)
+    assert record["dropped_candidates"] == [
+        {"text": text, "position": place, "guards": ["placeholders"]} for place, text in enumerate(LOST)
+    ]
 
 
 def test_where_all_break_a_rule_the_fewest_and_lightest_faults_stay_with_flags() -> None:
@@ -155,6 +159,9 @@ def test_guards_of_a_recipe_are_added_to_and_taken_out(tmp_path: Path) -> None:
         rerank(SOURCE, texts, "chrf", require=["figures"])
     with pytest.raises(UsageError, match="to 'xx' is unknown"):
         rerank(SOURCE, texts, "chrf", require=["language:to=xx"])
+    for word in (",", "", " + "):
+        with pytest.raises(UsageError, match="names no guard; expected names such as numbers,tags, or `none`"):
+            required(word)
     with pytest.raises(UsageError, match="guards is 'numbers'; expected a list"):
         recipe_from({"guards": "numbers"}, "test")
 

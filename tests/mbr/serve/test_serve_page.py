@@ -17,6 +17,7 @@ from mbr.opening import open_decoder
 from mbr.recipe import Recipe
 from mbr.serve.metrics import Metrics
 from mbr.serve.settings import Settings, flag
+from mbr.serve.shapes import DecodeOut
 from mbr.serve.translator import Translator
 from tests.conftest import ROOT
 from tests.mbr.serve.conftest import Site, site
@@ -48,6 +49,15 @@ def test_the_curl_lines_are_valid_requests(where: Site) -> None:
     assert len(lines) == 2
     for body, path in lines:
         assert where.post(path, json.loads(body)).status_code == 200
+
+
+def test_the_example_answer_has_the_shape_of_an_answer(where: Site) -> None:
+    (example,) = [json.loads(block) for block in blocks(PAGE, "json")]
+    answer = where.post("/v1/translate", {"text": "A dog runs."}).json()
+    assert list(example) == list(answer)
+    assert list(example["usage"]) == list(answer["usage"])
+    assert list(example["ranking"][0]) == list(answer["ranking"][0])
+    DecodeOut.model_validate(example)
 
 
 def test_every_limit_is_there_with_its_default() -> None:
