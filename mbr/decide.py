@@ -140,13 +140,17 @@ class Decision:
         return record
 
     def dropped_record(self) -> dict[str, Any]:
-        """What guards dropped, for JSON: the number, the number by rule, and each candidate with the rules it breaks."""
+        """What guards dropped, for JSON: the number, the number by rule, each candidate with the rules it breaks."""
         assert self.candidates is not None
         return {
             "dropped": self.dropped,
             "dropped_by": self.dropped_by,
             "dropped_candidates": [
-                {"text": self.candidates.texts[index], "position": self.candidates.positions[index][0], "guards": [*names]}
+                {
+                    "text": self.candidates.texts[index],
+                    "position": self.candidates.positions[index][0],
+                    "guards": [*names],
+                }
                 for index, names in self.dropped_candidates.items()
             ],
         }

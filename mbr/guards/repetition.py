@@ -68,7 +68,9 @@ def shares_in_loops(texts: Sequence[list[str]]) -> list[float]:
 
 def _in_a_row(coded: list[str], lengths: IntArray) -> IntArray:
     """For each text the words of its loops: n words that come again at once. Linear in the words of all texts."""
-    words = np.frombuffer(BETWEEN.join(coded).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)  # [words of all texts]
+    words = np.frombuffer(
+        BETWEEN.join(coded).encode("utf-32-le", "surrogatepass"), dtype=np.uint32
+    )  # [words of all texts]
     text_of = np.repeat(np.arange(len(coded)), lengths + 1)[:-1]  # [words of all texts]
     written = np.concatenate(([0], np.cumsum(words != ord(PUNCTUATION))))
     longest = np.zeros(len(coded), dtype=np.int64)

@@ -205,7 +205,9 @@ def _bearer(headers: dict[str, str]) -> str | None:
 
 def _no_entry(key: str | None, where: str) -> Problem:
     if key:
-        return Problem(401, "the API key is wrong; expected one of the service's --api-key-file; check the key you send")
+        return Problem(
+            401, "the API key is wrong; expected one of the service's --api-key-file; check the key you send"
+        )
     return Problem(401, f"this service needs an API key, and the request has none; send it as {where}")
 
 

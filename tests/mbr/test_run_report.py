@@ -32,7 +32,18 @@ def test_the_report_has_counts_flags_times_and_the_price(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     write_jsonl(tmp_path / "l.jsonl", RECORDS)
     words = ["--utility", "chrf", "--candidates", "l.jsonl", "-o", "best.txt", "--on-error", "skip", "--quiet"]
-    words += ["--require", "numbers,not-copied", "--report", "run.json", "--price-per-hour", "3.6", "--route", "single", "--route-output", "r.jsonl"]
+    words += [
+        "--require",
+        "numbers,not-copied",
+        "--report",
+        "run.json",
+        "--price-per-hour",
+        "3.6",
+        "--route",
+        "single",
+        "--route-output",
+        "r.jsonl",
+    ]
     assert command(words) == 1
     report = json.loads(Path("run.json").read_text())
     assert report["command"] == "mbr-decode"
