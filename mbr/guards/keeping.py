@@ -47,7 +47,10 @@ class Guards:
         severities = {name: values for name, guard in self.guards.items() if any(values := guard.faults(listed))}
         for name, values in severities.items():
             if len(values) != len(texts) or not all(value >= 0 for value in values):
-                raise ModelError(f"guard {name!r} gave no severity from 0 on for every candidate")
+                raise ModelError(
+                    f"guard {name!r} returned {len(values)} severities for {len(texts)} candidates, or a negative one; "
+                    "expected a number from 0 for each; correct the guard"
+                )
         if not severities:
             return Verdict(everyone)
         faults = [tuple(name for name in severities if severities[name][place]) for place in everyone]

@@ -19,10 +19,9 @@ from starlette.exceptions import HTTPException
 from candidates.common.errors import MbrError, UsageError
 from candidates.common.version import __version__
 from candidates.lists import Candidate
-from mbr.serve import jobs
 from mbr.serve.answers import candidates_body, decision_body
 from mbr.serve.compat import add_endpoints
-from mbr.serve.errors import Problem, body_of, problem_headers, problem_of
+from mbr.serve.errors import Problem, body_of, problem_headers, problem_of, too_many_texts
 from mbr.serve.exchange import Json, answers_of, note, validation_problem
 from mbr.serve.limits import ApiKeys, App, Guard, Receive, Scope, Send
 from mbr.serve.metrics import CONTENT_TYPE, Metrics
@@ -114,7 +113,12 @@ def _add_errors(api: FastAPI) -> None:
 
     @api.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        return answer(Problem(error.status_code, str(error.detail), dict(error.headers or {})))
+        headers = dict(error.headers or {})
+        messages = {
+            404: "there is no endpoint at this path; /openapi.json lists the paths that exist",
+            405: f"this endpoint does not take {request.method}; use {headers.get('allow', 'another method')}",
+        }
+        return answer(Problem(error.status_code, messages.get(error.status_code, str(error.detail)), headers))
 
 
 def _add_decisions(api: FastAPI, service: Service) -> None:
@@ -139,10 +143,13 @@ def _add_decisions(api: FastAPI, service: Service) -> None:
     async def translate(body: TranslateIn, request: Request) -> Response:
         """Candidates of the bundled translator, and the best of them; of one text, or of several."""
         if (body.text is None) == (body.texts is None):
-            raise UsageError("expected either `text` or `texts`")
+            raise UsageError(
+                f"the request has {'neither' if body.text is None else 'both'} of `text` and `texts`; expected one of "
+                "them; send `text` for a single text, `texts` for several"
+            )
         texts = [body.text] if body.text is not None else body.texts or []
         if len(texts) > service.settings.max_texts:
-            raise jobs.TooLarge(f"{len(texts)} texts are more than this service takes, {service.settings.max_texts}")
+            raise too_many_texts(len(texts), service.settings.max_texts)
         recipe = service.recipe_name(body.recipe, body.utility, translation=True)
         note(request, recipe=recipe)
         translations = [service.translation_request(text, recipe, nbest=body.nbest, **_rules(body)) for text in texts]

@@ -18,10 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from candidates.common.errors import InputError, UsageError
 from mbr.serve.answers import number
-from mbr.serve.errors import Problem
+from mbr.serve.errors import Problem, too_many_texts
 from mbr.serve.exchange import Json, answers_of, note, validation_problem
-from mbr.serve.jobs import Answer, TooLarge
-from mbr.serve.service import Service
+from mbr.serve.jobs import Answer
+from mbr.serve.service import NO_TRANSLATOR, Service
 from mbr.serve.shapes import Name, NotNegative, Positive, error_responses
 
 
@@ -207,7 +207,9 @@ def _add_score(api: FastAPI, service: Service) -> None:
         note(request, recipe=recipe)
         if body.source is None:
             if not isinstance(body.text_1, str):
-                raise UsageError("text_1 is a list, which needs the source of these translations as `source`")
+                raise UsageError(
+                    "text_1 is a list of translations, and `source` is missing; send their source as `source`"
+                )
             texts = [body.text_2] if isinstance(body.text_2, str) else body.text_2
             decoding = service.list_request(body.text_1, texts, recipe)
             (answer,) = await answers_of(request, service, [decoding])
@@ -267,13 +269,13 @@ def _add_libretranslate(api: FastAPI, service: Service) -> None:
         body = _libre(await request.body())
         texts = [body.q] if isinstance(body.q, str) else body.q
         if len(texts) > service.settings.max_texts:
-            raise TooLarge(f"{len(texts)} texts are more than this service takes, {service.settings.max_texts}")
+            raise too_many_texts(len(texts), service.settings.max_texts)
         translator = service.translator
         if translator is None:
-            raise UsageError("this service has no translation model")
+            raise UsageError(NO_TRANSLATOR)
         translator.check(body.source, body.target)
         if body.format not in (None, "text"):
-            raise UsageError(f"format {body.format!r:.40} is not supported; expected text")
+            raise UsageError(f"format {body.format!r:.40} is not supported; expected text; send plain text")
         recipe = service.recipe_name(None, translation=True)
         note(request, recipe=recipe)
         translations = [service.translation_request(text, recipe) for text in texts]
@@ -315,7 +317,7 @@ def _libre(raw: bytes) -> LibreIn:
             if "alternatives" in content:
                 content["alternatives"] = int(content["alternatives"])
     except (ValueError, RecursionError) as exc:
-        raise Problem(400, "the body is neither valid JSON nor a valid form") from exc
+        raise Problem(400, "the body is neither valid JSON nor a valid form; send either, in UTF-8") from exc
     try:
         return LibreIn.model_validate(content)
     except ValidationError as exc:

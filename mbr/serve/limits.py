@@ -48,10 +48,10 @@ class ApiKeys:
         try:
             lines = Path(file).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as exc:
-            raise InputError(f"{file}: the keys cannot be read: {exc}") from exc
+            raise InputError(f"{file}: the keys cannot be read: {exc}; expected a text file in UTF-8") from exc
         keys = [line.strip() for line in lines if line.strip()]
         if not keys:
-            raise InputError(f"{file}: no key; expected one per line")
+            raise InputError(f"{file}: no key; expected one per line; add one, or leave out --api-key-file")
         return cls(keys)
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class Guard:
         most = self._settings.max_body_bytes
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > most:
-            raise Problem(413, f"the body has {length:.20} bytes; this service takes {most:,}")
+            raise Problem(413, f"the body has {length:.20} bytes; this service takes {most:,} (--max-body-bytes)")
         try:
             async with asyncio.timeout(self._settings.body_seconds):
                 body = await _read(receive, most)
@@ -150,7 +150,7 @@ async def _read(receive: Receive, most: int) -> bytes | None:
         part = message.get("body", b"")
         size += len(part)
         if size > most:
-            raise Problem(413, f"the body has more than {most:,} bytes, which is all that this service takes")
+            raise Problem(413, f"the body has more than the {most:,} bytes that this service takes (--max-body-bytes)")
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)
@@ -161,11 +161,13 @@ def _unpacked(body: bytes, most: int) -> bytes:
     try:
         content = unpack.decompress(body, most + 1)
     except zlib.error as exc:
-        raise Problem(400, "the body is not valid gzip") from exc
+        raise Problem(400, "the body is not valid gzip; send valid gzip, or no content-encoding") from exc
     if len(content) > most:
-        raise Problem(413, f"the unpacked body has more than {most:,} bytes, which is all that this service takes")
+        raise Problem(
+            413, f"the unpacked body has more than the {most:,} bytes that this service takes (--max-body-bytes)"
+        )
     if not unpack.eof or unpack.unused_data:
-        raise Problem(400, "the body is not one whole gzip stream")
+        raise Problem(400, "the body is not one complete gzip stream; send valid gzip, or no content-encoding")
     return content
 
 

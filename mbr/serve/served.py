@@ -119,7 +119,10 @@ def load(
         decoders, speeds = {}, {}
         for name, recipe in recipes.items():
             if recipe.budget_total is not None:
-                raise UsageError(f"recipe {name!r} has a budget for all lists together, which a service never sees")
+                raise UsageError(
+                    f"recipe {name!r} has a budget for all lists together (budget-total), which a service cannot keep; "
+                    "leave it out"
+                )
             decoders[name] = open_decoder(changed(recipe), models=models, memory_of=cache.of)
             speeds[name] = warm_up(name, decoders[name])
         stack.pop_all()
@@ -134,7 +137,7 @@ def warm_up(name: str, decoder: Decoder) -> tuple[float, float]:
     """
     (decision,) = decoder.decide([warm_up_list("Rom", 3)])
     if not decision.text:
-        raise ModelError(f"recipe {name!r} cannot decide a list of three short sentences")
+        raise ModelError(f"recipe {name!r} cannot decide a list of three short sentences; try it with mbr-decode")
     for place, size in (("Paris", 3), ("London", 8), ("Berlin", len(SUBJECTS) * len(VERBS))):
         item = warm_up_list(place, size)
         began = time.perf_counter()

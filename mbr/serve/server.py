@@ -22,6 +22,7 @@ import uvicorn
 
 from candidates.command.console import Console
 from candidates.common.errors import InputError, MbrError
+from candidates.common.words import counted
 from mbr.serve.limits import App
 from mbr.serve.protocol import limited
 from mbr.serve.served import Served
@@ -112,7 +113,7 @@ class Running:
             translator = self._loading.translator()
             self._service.start(self._loading.served(translator), translator)
         except Exception as exc:
-            self._error = exc if isinstance(exc, MbrError) else MbrError(f"loading failed: {described(exc)}")
+            self._error = exc if isinstance(exc, MbrError) else MbrError(_not_loaded(exc))
             self._server.should_exit = True
             return
         info = self._service.info()
@@ -154,15 +155,21 @@ class Running:
         self._code = code
         self._service.state = "ending"
         under_way, seconds = self._service.scheduler.jobs, self._service.settings.drain_seconds
-        self._console.info(f"ending: {under_way} requests under way have {seconds:g} s", requests=under_way)
+        self._console.info(
+            f"ending: up to {seconds:g} s for {counted(under_way, 'request')} under way", requests=under_way
+        )
         threading.Thread(target=self._drain, name="mbr-serve-drain", daemon=True).start()
 
     def _drain(self) -> None:
         left = self._service.drain(self._service.settings.drain_seconds)
         if left:
-            self._console.warn(f"ended with {left} requests unfinished; they got 503", requests=left)
+            self._console.warn(f"ended with {counted(left, 'request')} unfinished, answered with 503", requests=left)
         self._service.scheduler.close()  # requests that are left get their answer now
         self._server.should_exit = True
+
+
+def _not_loaded(exc: Exception) -> str:
+    return f"the models cannot be loaded: {described(exc)}; check this installation with mbr-doctor"
 
 
 def _in_background(work: Callable[[], None]) -> None:

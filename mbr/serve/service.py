@@ -26,6 +26,9 @@ from mbr.utilities import QualityUtility
 
 # Callers name their own requests; inside, all lists have this name, since equal requests are joined.
 ID = "request"
+NO_TRANSLATOR = (
+    "this service has no translation model; send candidates to /v1/decode, or start it with --translator MODEL"
+)
 FEW = 4  # candidates that warm the translator up
 QUICK_TRANSLATION = 2.0  # seconds for them; a translator that takes longer, or is far away, is not timed on more
 
@@ -93,7 +96,7 @@ class Service(Closing):
         if served is None:
             raise Unavailable("the models are being loaded; try again when /ready answers 200")
         if recipe is not None and utility is not None:
-            raise UsageError("recipe and utility were both given; expected one of them")
+            raise UsageError("the request has both recipe and utility; expected one of them; leave the other out")
         if utility is not None and utility not in LEXICAL:
             users = [name for name, decoder in served.decoders.items() if decoder.utility.name == utility]
             if not users:
@@ -143,11 +146,13 @@ class Service(Closing):
         """A text to translate and decide."""
         nbest = nbest or self.settings.nbest
         if nbest > self.settings.max_candidates:
-            raise UsageError(f"nbest {nbest} is out of range; expected at most {self.settings.max_candidates}")
+            raise UsageError(
+                f"nbest {nbest} is out of range; expected at most {self.settings.max_candidates} (--max-candidates)"
+            )
         check_text(text, "text")
         translator = self.translator
         if translator is None:
-            raise UsageError("this service has no translation model; send candidates to /v1/decode")
+            raise UsageError(NO_TRANSLATOR)
         return Request(
             recipe,
             prepare=lambda: translator.candidates(text, nbest),
@@ -203,7 +208,7 @@ class Service(Closing):
 
     def _decoder(self, recipe: str) -> Decoder:
         if recipe not in self.scheduler.recipes:  # replaced since its name was looked up
-            raise UsageError(f"recipe {recipe!r:.60} is not served any more")
+            raise UsageError(f"recipe {recipe!r:.60} is not served any more; /info has the names that are")
         return self.scheduler.recipes[recipe]
 
     def _check_size(self, candidates: int) -> None:

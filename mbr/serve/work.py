@@ -57,7 +57,10 @@ def as_error(exc: Exception) -> MbrError:
         return exc
     if isinstance(exc, MemoryError):
         return ResourceError("out of memory; send fewer or shorter candidates, or try again later")
-    error = ModelError(f"scoring failed: {type(exc).__name__} (see the log of the service)")
+    error = ModelError(
+        f"scoring failed: {type(exc).__name__} (the log of the service has the place); send the request again, or use "
+        "another recipe"
+    )
     error.__cause__ = exc
     return error
 

@@ -100,7 +100,7 @@ def test_sigterm_finishes_what_is_under_way_and_refuses_the_rest(start: Start) -
         while not process.client.info()["queue"]["requests"]:
             time.sleep(0.02)
         process.send(signal.SIGTERM)
-        process.wait_for("ending: 1 requests under way")
+        process.wait_for("ending: up to 30 s for 1 request under way")
         assert not process.client.ready()
         with pytest.raises(ServiceError) as caught:
             process.client.decode("new", texts())
@@ -131,7 +131,7 @@ def test_past_its_limit_what_is_left_gets_503_and_the_process_ends(start: Start)
             future.result(30)
     assert caught.value.status == 503
     assert process.end() == 0
-    assert "ended with 1 requests unfinished" in process.err.read_text()
+    assert "ended with 1 request unfinished, answered with 503" in process.err.read_text()
 
 
 def test_a_killed_service_starts_again_on_the_same_port(start: Start) -> None:
