@@ -37,8 +37,9 @@ class Repetition(Guard):
         # A loop repeats three words at least, or is inside a long one.
         repeating = [place for place, words in enumerate(listed.words) if len(words) - len(set(words)) >= SINGLE - 1]
         shares = dict(zip(repeating, shares_in_loops([listed.words[place] for place in repeating]), strict=True))
-        if any(len(word) >= LONG_WORD for word in listed.distinct_words):
-            for place, words in enumerate(listed.words):
+        looping = {word for word in listed.distinct_words if len(word) >= LONG_WORD and _looping_letters(word)}
+        for place, words in enumerate(listed.words if looping else ()):
+            if not looping.isdisjoint(words):
                 shares[place] = max(shares.get(place, 0.0), _letters_in_loops(words))
         if any(shares.values()):
             allowed = max(*shares_in_loops([listed.source_words]), _letters_in_loops(listed.source_words))

@@ -57,7 +57,7 @@ def create_app(
     """The whole application as ASGI.
 
     Args:
-        keys: that are let in; without any, everyone is.
+        keys: accepted API keys; without any, every request is accepted.
         metrics: of the service; the same object that its scheduler reports to.
         log: receives one dict per request, without texts.
     """

@@ -33,7 +33,7 @@ KEY_IN_BODY = ("/translate",)
 
 
 class ApiKeys:
-    """The keys that are let in. Without any, everyone is."""
+    """The accepted API keys. Without any, every request is accepted."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._digests = [_digest(key) for key in keys]

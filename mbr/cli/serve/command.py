@@ -38,7 +38,7 @@ def parser() -> Parser:
     g = p.add_argument_group("address")
     g.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
     g.add_argument("--port", type=int, metavar="N", help="port; 0 is any free one (default: 8080)")
-    g.add_argument("--api-key-file", metavar="FILE", help="keys that are let in, one per line")
+    g.add_argument("--api-key-file", metavar="FILE", help="accepted API keys, one per line")
     g.add_argument(
         "--without-key", action="store_true", help="listen on an address that others can reach, without a key"
     )
