@@ -1,4 +1,4 @@
-"""Numbers as words: written out in English and German, words that scale the number before them, months, minus.
+"""Numbers as words: in English and German and in Chinese characters, words that scale a number, months, minus.
 
 >>> sorted(spelled("Twenty-five dogs, fünf Millionen Katzen, a hundred birds"))
 ['100', '25', '5000000']
@@ -88,6 +88,10 @@ _BELOW_THOUSAND = rf"(?:(?:{_BELOW_HUNDRED})?hundert(?:und)?(?:{_BELOW_HUNDRED})
 _GERMAN = re.compile(rf"(?:(?:{_BELOW_THOUSAND})?tausend(?:und)?(?:{_BELOW_THOUSAND})?|{_BELOW_THOUSAND})")
 _ROMAN = re.compile(r"\b(?=[IVX]{2,}\b)X{0,3}(?:IX|IV|V?I{0,3})\b")
 _HALF = re.compile(r"\bhalf\b|\bhalb|hälfte", re.IGNORECASE)
+_HAN_DIGITS = {character: value for value, character in enumerate("〇一二三四五六七八九")} | {"零": 0, "两": 2, "兩": 2}
+_HAN_UNITS = {"十": 10, "百": 100, "千": 1000}
+_HAN_MYRIADS = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
+_HAN = re.compile(f"(?<!\\d)[{''.join([*_HAN_DIGITS, *_HAN_UNITS, *_HAN_MYRIADS])}]{{2,}}")
 _WORDS = re.compile(r"[^\W\d_]+")
 _BEYOND_LATIN = re.compile("[\u0370-\u1dff\u2e80-\ua4cf\uac00-\ufdff]")
 _MONTHS = _words(
@@ -116,7 +120,10 @@ def scaled(word: str) -> tuple[int, ...]:
 
 
 def spelled(text: str) -> Counter[str]:
-    """Numbers that the text has as words, in plain digits: cardinals, ordinals, Roman numerals, `both` for 2."""
+    """Numbers that the text has as words, in plain digits: cardinals, ordinals, Roman numerals, `both` for 2.
+
+    Half is 0.5, 1/2 and 50 (percent).
+    """
     values: Counter[str] = Counter()
     run: list[int] = []  # of cardinals that follow each other
     for word in _WORDS.findall(text.casefold()):
@@ -128,15 +135,19 @@ def spelled(text: str) -> Counter[str]:
             run = []
     values.update(_totals(run))
     values.update(str(_roman(numeral)) for numeral in _ROMAN.findall(text))
+    if not text.isascii():
+        values.update(str(_han(numeral)) for numeral in _HAN.findall(text))
     halves = len(_HALF.findall(text))
-    return values + Counter({"0.5": halves, "1/2": halves})
+    return values + Counter({"0.5": halves, "1/2": halves, "50": halves})
 
 
 @lru_cache(maxsize=50_000)
 def is_number_word(word: str) -> bool:
     """Whether a word between spaces holds a number other than one, which articles are as well."""
     values = (_value_of(part)[0] for part in _WORDS.findall(word.casefold()))
-    return any(value not in (None, 1) for value in values) or bool(_ROMAN.search(word) or _HALF.search(word))
+    return any(value not in (None, 1) for value in values) or any(
+        pattern.search(word) for pattern in (_ROMAN, _HALF, _HAN)
+    )
 
 
 def months(text: str) -> set[str]:
@@ -213,3 +224,20 @@ def _roman(numeral: str) -> int:
     return sum(
         -value if value < following else value for value, following in zip(digits, [*digits[1:], 0], strict=True)
     )
+
+
+def _han(numeral: str) -> int:
+    """A number in Chinese characters: 二百五十, or digit by digit as in 二〇二〇."""
+    if all(character in _HAN_DIGITS for character in numeral):
+        return int("".join(str(_HAN_DIGITS[character]) for character in numeral))
+    total = section = digit = 0
+    for character in numeral:
+        if character in _HAN_DIGITS:
+            digit = _HAN_DIGITS[character]
+        elif character in _HAN_UNITS:
+            section, digit = section + (digit or 1) * _HAN_UNITS[character], 0
+        else:
+            factor, below = _HAN_MYRIADS[character], section + digit
+            total = (total + below) * factor if factor > 10**4 else total + (below or 1) * factor
+            section = digit = 0
+    return total + section + digit

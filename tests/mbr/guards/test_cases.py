@@ -148,6 +148,12 @@ CASES: list[tuple[str, str, str, bool]] = [
     ("numbers", "1.2万人", "12,000 people", True),
     ("numbers", "1.2万人", "1.2 people", False),
     ("numbers", "900 אלף", "900,000", True),
+    ("numbers", "二百五十只狗", "250 dogs", True),
+    ("numbers", "二百五十只狗", "205 dogs", False),
+    ("numbers", "二〇二〇年", "2020", True),
+    ("numbers", "一亿二千万人", "120 million people", True),
+    ("numbers", "50% of it", "die Hälfte davon", True),
+    ("numbers", "40% of it", "die Hälfte davon", False),
     # numbers: years, dates, times
     ("numbers", "20 dollars", "2020 Dollar", False),
     ("numbers", "90 years", "1990 Jahre", False),

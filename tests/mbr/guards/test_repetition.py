@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +13,7 @@ WORDS = st.lists(st.sampled_from(["a", "A,", "b", "c", ".", "..."]), max_size=30
 
 
 def has_loop(words: list[str]) -> bool:
-    """By the definition: n words several times in a row, not of punctuation alone; or a phrase that comes back often."""
+    """By the definition: words several times in a row, not punctuation alone; or a phrase that comes back often."""
     folded = [word.casefold().strip(".,;:!?") for word in words]
     for size in range(1, LONGEST + 1):
         length = size * (SINGLE if size == 1 else SEVERAL)
@@ -20,7 +22,7 @@ def has_loop(words: list[str]) -> bool:
             if part[size:] == part[:-size] and any(part):
                 return True
     phrases = [tuple(folded[start : start + SPREAD]) for start in range(len(folded) - SPREAD + 1)]
-    pairs = list(zip(folded, folded[1:], strict=False))
+    pairs = list(pairwise(folded))
     most = max(map(phrases.count, phrases), default=0)
     again = len(pairs) - len(set(pairs)) >= (SPREAD - 1) * (TIMES - 1)
     return again and most >= TIMES and SPREAD * most > len(words) / 3
