@@ -260,7 +260,7 @@ class Decoder(Closing):
             flags=("fallback", *broken) if fallback else (),
             error=str(error),
             matrix=self._matrix(record.id, (), _nothing_scored(0)),
-            dropped_candidates=failed.verdict.dropped if fallback and isinstance(failed, Compared) else {},
+            dropped_candidates=failed.verdict.dropped if isinstance(failed, Compared) else {},
             source=record.source,
         )
 
@@ -341,13 +341,13 @@ class Decoder(Closing):
 
     def _single(self, compared: Compared) -> Decision:
         """One distinct candidate, or one that guards leave, is chosen without scoring; its numbers are NaN."""
-        listed = compared.listed
+        listed, unscored = compared.listed, np.full(len(compared.listed), np.nan)
         return Decision(
             id=listed.id,
             candidates=listed,
             ranking=compared.kept,
-            expected=np.full(len(listed), np.nan),
-            scores=np.full(len(listed), np.nan),
+            expected=unscored,
+            scores=unscored,
             flags=("single", *compared.flags(0)),
             matrix=self._matrix(listed.id, compared.item.texts, _nothing_scored(1)),
             dropped_candidates=compared.verdict.dropped,
@@ -361,16 +361,12 @@ class Decoder(Closing):
 
 
 def portion_alone(utility: Utility, conversation: OpenConversation, most: int) -> int:
-    """How many pairs a conversation is scored next that is alone: whole batches of the utility, about `most` pairs.
-
-    So it gets the bits that it gets at once.
-    """
+    """How many pairs to score next for a conversation that is alone: whole batches, so that no bit changes."""
     pairs = len(conversation.waiting_pairs)
     if pairs > most and isinstance(utility, PairUtility):
-        if not conversation.arranged and pairs == len(conversation.asked.pairs):
-            batches = utility.batches(conversation.triples())
-            if batches:
-                conversation.arrange(batches)
+        untouched = not conversation.arranged and pairs == len(conversation.asked.pairs)
+        if untouched and (batches := utility.batches(conversation.triples())):
+            conversation.arrange(batches)
         return conversation.whole_batches(most)
     return min(pairs, most) if isinstance(utility, QualityUtility) else pairs
 

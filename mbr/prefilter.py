@@ -37,8 +37,8 @@ class Prefilter:
     notes: tuple[str, ...] = ()
     # What scoring some lists takes, for --dry-run: `tokens` and `memory_bytes`, where there is a model.
     cost: Callable[[Sequence[CandidateList]], dict[str, Any]] = lambda lists: {}
-    # Passes of a model for a list of this many candidates, and its scores in portions of about so many passes, for a
-    # service; where there are no portions, a list is scored at once.
+    # For a service: the passes of a model for a number of candidates, and the scores of a list in portions of about a
+    # number of passes; where there are no portions, a list is scored at once.
     passes: Callable[[int], int] = lambda size: 0
     portions: Callable[[CandidateList, int], ScorePortions] | None = None
 

@@ -30,7 +30,7 @@ class Speeds:
         self._measured[recipe] = (FORGET * past_tokens + tokens, FORGET * past_seconds + seconds)
 
     def seconds(self, recipe: str, tokens: float) -> float:
-        """The seconds that so many tokens of a recipe take."""
+        """The seconds that these tokens take with a recipe."""
         done, spent = self._measured.get(recipe, FIRST_GUESS)
         return tokens * spent / max(done, 1.0)
 

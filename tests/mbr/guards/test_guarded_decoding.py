@@ -128,7 +128,7 @@ class Broken(Guard):
 
 
 def test_a_guard_without_a_severity_for_every_candidate_is_an_error() -> None:
-    with pytest.raises(ModelError, match="guard 'broken' gave no severity from 0 on for every candidate"):
+    with pytest.raises(ModelError, match="guard 'broken' returned 1 severities for 2 candidates"):
         Guards({"broken": Broken()}).judge("a", ["b", "c"])
 
 
