@@ -2,18 +2,21 @@
 #
 #   docker build -t mbr-decode .
 #
-# torch is the largest part. For the CPU build of it, give the index that has it:
-#   docker build -t mbr-decode --build-arg TORCH_INDEX_URL=ADDRESS .
+# torch is its build for CPUs, without the CUDA libraries; `--build-arg TORCH_BACKEND=auto` lets uv choose another.
 # The other commands are in the image as well:
 #   docker run -i --rm --entrypoint mbr-decode mbr-decode --nbest 20 < text.txt
 
 FROM python:3.12-slim AS build
-ARG TORCH_INDEX_URL=""
+ARG TORCH_BACKEND=cpu
 RUN python -m venv /opt/mbr
 ENV PATH=/opt/mbr/bin:$PATH
 WORKDIR /src
 COPY constraints/light.txt constraints/light.txt
-RUN pip install --no-cache-dir -c constraints/light.txt ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} torch
+# uv knows where the builds of torch for a back-end are; it stays out of the image.
+RUN python -m venv /opt/uv \
+    && /opt/uv/bin/pip install --no-cache-dir uv==0.13.6 \
+    && /opt/uv/bin/uv pip install --no-cache --python /opt/mbr/bin/python --torch-backend "$TORCH_BACKEND" \
+       -c constraints/light.txt torch
 COPY pyproject.toml setup.cfg README.md LICENSE ./
 COPY candidates candidates
 COPY pear pear

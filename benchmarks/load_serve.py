@@ -7,9 +7,11 @@ Proves what docs/serve.md promises of mbr-serve with the bundled models.
 `start`: seconds until it listens and until it is ready.
 `batch`: requests per CPU second against decoding the same lists in a batch.
 `load`: requests at half, one and two times the measured capacity, in an open loop; lists of 20 candidates of the
-bundled translator and the bundled PEAR. Below capacity there is no error; above it there are only 200 and 429 with
-Retry-After, the queue is bounded, and five seconds later all is as before.
-`beside`: 15-pair requests beside one of 4,950 pairs.
+bundled translator, with the bundled PEAR alone (`default`) and with its terms (`translations`). The capacity is that of
+8 clients, all of whose requests are answered. Below capacity there is no error; above it there are only 200 and 429
+with Retry-After, the queue is bounded, and five seconds later all is as before.
+`beside`: 15-pair requests beside one of 4,950 pairs; small ones, with chrF and with `translations`, beside one of 256
+candidates with `translations`.
 `memory`: many requests (chrF); memory, threads and files of the first tenth against the last.
 `slow`: slowhttptest with slow heads, bodies and readers; others are answered meanwhile.
 `clients`: litellm in an environment of its own, which is built once.
@@ -26,28 +28,34 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from benchmarks.support.headlines import headline
 from benchmarks.support.places import ROOT
-from benchmarks.support.serving import Outcome, Serving, as_fast_as_it_can, at_rate, rotated, send
+from benchmarks.support.serving import Body, Outcome, Serving, as_fast_as_it_can, at_rate, rotated, send
 from candidates.generation import Settings, open_generator
-from candidates.lists import CandidateList
+from candidates.lists import Candidate, CandidateList
 from mbr.opening import open_decoder
 from mbr.recipe import Recipe
 
 CANDIDATES = 20
 SMALL = 6  # candidates, so 15 pairs
 BACK_TO_NORMAL = 5.0  # seconds after an overload
-Lists = list[tuple[str, tuple[str, ...]]]
+LARGE = 256  # candidates, as many as the service takes by default
+Lists = list[tuple[str, tuple[Any, ...]]]  # sources, and candidates as /v1/decode takes them
 Check = Callable[[argparse.Namespace], bool]
 
 
 def lists_of(size: int, count: int = 100) -> Lists:
-    """Lists of the bundled translator for the sample's sentences."""
+    """Lists of the bundled translator for the sample's sentences, with log-probabilities."""
     sources = (ROOT / "benchmarks" / "sample" / "hundred.en.txt").read_text(encoding="utf-8").splitlines()[:count]
     with open_generator(Settings(nbest=size)) as generator:
         records = list(generator.generate(sources))
-    return [(item.source, item.texts) for item in records if isinstance(item, CandidateList) and len(item) > 1]
+    lists = [item for item in records if isinstance(item, CandidateList) and len(item) > 1]
+    return [
+        (item.source, tuple({"text": entry.text, "logprob": entry.logprob} for entry in item.listed()))
+        for item in lists
+    ]
 
 
 def start(options: argparse.Namespace) -> bool:
@@ -63,7 +71,10 @@ def batch(options: argparse.Namespace) -> bool:
     lists = lists_of(CANDIDATES)
     count = min(options.requests, 300)
     body = rotated(lists, "default")
-    items = [CandidateList.of(body(k)["source"], body(k)["candidates"], id=k) for k in range(count)]
+    items = [
+        CandidateList.of(body(k)["source"], [Candidate(**entry) for entry in body(k)["candidates"]], id=k)
+        for k in range(count)
+    ]
     runtime = {"threads": 1, "device": "cpu"}
     with open_decoder(Recipe("pear", {"model": "en-de"}, strategy="race"), runtime=runtime) as decoder:
         decoder.decide(items[:2])
@@ -81,23 +92,29 @@ def batch(options: argparse.Namespace) -> bool:
 
 
 def load(options: argparse.Namespace) -> bool:
-    body = rotated(lists_of(CANDIDATES), "default")
-    good = True
-    with Serving("--cache-scores", "0", "--translator", "none") as serving:
+    lists = lists_of(CANDIDATES)
+    held = [_load(rotated(lists, recipe), recipe, options.seconds) for recipe in ("default", "translations")]
+    return all(held)
+
+
+def _load(body: Callable[[int], Body], recipe: str, seconds: float) -> bool:
+    with Serving("--cache-scores", "0") as serving:
         as_fast_as_it_can(serving.port, "/v1/decode", body, 1, 5)
-        closed = as_fast_as_it_can(serving.port, "/v1/decode", body, 8, max(int(options.seconds * 5), 40))
+        closed = as_fast_as_it_can(serving.port, "/v1/decode", body, 8, max(int(seconds * 5), 40))
         capacity = closed.per_second
-        print(f"capacity: {capacity:.1f} requests per second, 8 clients ({closed})", flush=True)
+        headline(f"{recipe}: capacity {capacity:.1f} requests per second, 8 clients, {dict(closed.statuses)}")
+        good = set(closed.statuses) == {200}
         most = _limits(serving)["max_queue_tokens"]
         for factor in (0.5, 1.0, 2.0):
             highest = _Highest(serving)
             with highest:
-                outcome = at_rate(serving.port, "/v1/decode", body, factor * capacity, options.seconds)
+                outcome = at_rate(serving.port, "/v1/decode", body, factor * capacity, seconds)
             print(f"{factor:3} x capacity: {outcome}; queue at most {highest.tokens:,} tokens", flush=True)
-            headline(f"{factor} x capacity: p99 {1000 * outcome.quantile(0.99):,.0f} ms, {dict(outcome.statuses)}")
+            p99 = f"p99 {1000 * outcome.quantile(0.99):,.0f} ms"
+            headline(f"{recipe}, {factor} x capacity: {p99}, {dict(outcome.statuses)}")
             allowed = {200} if factor < 1 else {200, 429}
             good &= set(outcome.statuses) <= allowed and not outcome.without_retry_after and highest.tokens <= most
-        after = at_rate(serving.port, "/v1/decode", body, 0.5 * capacity, min(options.seconds, 10))
+        after = at_rate(serving.port, "/v1/decode", body, 0.5 * capacity, min(seconds, 10))
         headline(f"after the overload: all answered {outcome.drained:.1f} s after the last request (at most 5 s)")
         headline(f"then at 0.5 x capacity: p99 {1000 * after.quantile(0.99):,.0f} ms, {dict(after.statuses)}")
         good &= outcome.drained <= BACK_TO_NORMAL and set(after.statuses) == {200}
@@ -131,29 +148,50 @@ def _limits(serving: Serving) -> dict[str, int]:
 
 
 def beside(options: argparse.Namespace) -> bool:
-    """One request of 4,950 pairs, again and again, and small ones twice per second."""
-    source, texts = max(lists_of(100, 20), key=lambda item: len(item[1]))
-    small = rotated([(source, texts[:SMALL]) for source, texts in lists_of(SMALL)], "half")
-    recipe = "half={utility: pear, options: {model: en-de}, strategy: half}"
-    large = {"source": source, "candidates": [f"{text} {k}" for k, text in enumerate((*texts, *texts)[:100])]}
-    with Serving("--recipe", recipe, "--cache-scores", "0", "--translator", "none") as serving:
-        as_fast_as_it_can(serving.port, "/v1/decode", small, 1, 3)
-        alone = as_fast_as_it_can(serving.port, "/v1/decode", small, 1, 20)
-        ends = time.monotonic() + options.seconds
-        background = Outcome()
+    """One large request, again and again, and small ones twice per second."""
+    half = "half={utility: pear, options: {model: en-de}, strategy: half}"
+    small = [(source, texts[:SMALL]) for source, texts in lists_of(SMALL)]
+    good = True
+    with Serving("--recipe", half, "--cache-scores", "0", "--translator", "none") as serving:
+        large = _numbered(100)
+        good &= _beside(serving, rotated(small, "half"), large, "15-pair requests beside 4,950 pairs", options.seconds)
+    with Serving("--cache-scores", "0") as serving:
+        large = {**_numbered(LARGE), "recipe": "translations"}
+        for recipe in ("chrf", "translations"):
+            words = f"{recipe}, {SMALL} candidates, beside {LARGE} with translations"
+            good &= _beside(serving, rotated(small, recipe), large, words, options.seconds)
+    return good
 
-        def keep_busy() -> None:
-            while time.monotonic() < ends:
-                send(serving.port, "/v1/decode", {**large, "timeout_ms": 300_000}, background)
 
-        thread = threading.Thread(target=keep_busy)
-        thread.start()
-        time.sleep(1)
-        outcome = at_rate(serving.port, "/v1/decode", small, 2.0, options.seconds - 2)
-        thread.join()
-    print(f"small requests alone: {alone}\nbeside 4,950 pairs: {outcome}\nthe large ones: {background}")
+def _numbered(size: int) -> Body:
+    """A request of this many candidates, all different: the longest list, again and again, with numbers."""
+    source, entries = max(lists_of(100, 20), key=lambda item: len(item[1]))
+    repeated = [entries[k % len(entries)] for k in range(size)]
+    return {
+        "source": source,
+        "candidates": [{**entry, "text": f"{entry['text']} {k}"} for k, entry in enumerate(repeated)],
+        "timeout_ms": 300_000,
+    }
+
+
+def _beside(serving: Serving, small: Callable[[int], Body], large: Body, words: str, seconds: float) -> bool:
+    as_fast_as_it_can(serving.port, "/v1/decode", small, 1, 3)
+    alone = as_fast_as_it_can(serving.port, "/v1/decode", small, 1, 20)
+    ends = time.monotonic() + seconds
+    background = Outcome()
+
+    def keep_busy() -> None:
+        while time.monotonic() < ends:
+            send(serving.port, "/v1/decode", large, background)
+
+    thread = threading.Thread(target=keep_busy)
+    thread.start()
+    time.sleep(1)
+    outcome = at_rate(serving.port, "/v1/decode", small, 2.0, max(seconds - 2, 1))
+    thread.join()
+    print(f"{words}\nalone: {alone}\nbeside: {outcome}\nthe large ones: {background}", flush=True)
     slowest = max(outcome.seconds, default=float("inf"))
-    headline(f"15-pair requests beside one of 4,950 pairs: slowest {slowest:.2f} s (at most 1 s)")
+    headline(f"{words}: slowest {slowest:.2f} s (at most 1 s)")
     return slowest <= 1.0 and set(outcome.statuses) == set(background.statuses) == {200}
 
 

@@ -13,8 +13,10 @@ rule `exclude` a hypothesis does not count as its own pseudo-reference, so one o
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -54,7 +56,7 @@ class Decision:
     (texts longer than the model can take), `unseen` (a budget too small to compare all; candidates left out are not in
     the ranking, their expected utility is NaN), `fallback` (no decision could be made; the first candidate stands in).
     `guard:NAME` (no candidate keeps all rules, and the chosen one breaks this). Candidates that guards or a prefilter
-    dropped are not in the ranking either; `dropped` counts those of guards, `dropped_by` those that break each rule.
+    dropped are not in the ranking either; `dropped_candidates` has the rules that those of guards break, by index.
     """
 
     id: str | int
@@ -68,14 +70,23 @@ class Decision:
     flags: tuple[str, ...] = ()
     matrix: UtilityMatrix | None = None
     error: str | None = None
-    dropped: int = 0
-    dropped_by: Mapping[str, int] = field(default_factory=dict)
+    dropped_candidates: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     source: str = ""  # of a segment that has no candidate list; else the list holds it
 
     @property
     def text(self) -> str:
         """The chosen translation; empty where there is none."""
         return self.candidates.texts[self.ranking[0]] if self.candidates and self.ranking else ""
+
+    @property
+    def dropped(self) -> int:
+        """The number of candidates that guards dropped."""
+        return len(self.dropped_candidates)
+
+    @property
+    def dropped_by(self) -> dict[str, int]:
+        """How many of the dropped candidates break each rule."""
+        return dict(Counter(chain.from_iterable(self.dropped_candidates.values())))
 
     @property
     def estimated_regret(self) -> float | None:
@@ -121,12 +132,28 @@ class Decision:
             "flags": list(self.flags),
         }
         if self.dropped:
-            record |= {"dropped": self.dropped, "dropped_by": dict(self.dropped_by)}
+            record |= self.dropped_record()
         if self.error:
             record["error"] = self.error
         if top > 1:
             record["top"] = entries
         return record
+
+    def dropped_record(self) -> dict[str, Any]:
+        """What guards dropped, for JSON: the number, the number by rule, each candidate with the rules it breaks."""
+        assert self.candidates is not None
+        return {
+            "dropped": self.dropped,
+            "dropped_by": self.dropped_by,
+            "dropped_candidates": [
+                {
+                    "text": self.candidates.texts[index],
+                    "position": self.candidates.positions[index][0],
+                    "guards": [*names],
+                }
+                for index, names in self.dropped_candidates.items()
+            ],
+        }
 
     def _numbers(self, index: int) -> dict[str, Any]:
         if not len(self.scores):

@@ -22,9 +22,10 @@ from candidates.common.errors import MbrError, ModelError
 from candidates.lists import CandidateList
 from mbr.cache.scores import Memory
 from mbr.decide import Decision
+from mbr.evidence import WeightedTerm
 from mbr.guards import Guards, get_guard
-from mbr.pipeline import Decoder, OnError, WeightedTerm
-from mbr.prefilter import Prefilter, Scores, by_term
+from mbr.pipeline import Decoder, OnError
+from mbr.prefilter import Prefilter, ScorePortions, Scores, by_term
 from mbr.recipe.value import Options, Recipe
 from mbr.strategies import Strategy
 from mbr.terms import TERMS, Term, get_term, term_options
@@ -202,13 +203,17 @@ def by_decoder(name: str, keep: int, decoder: Decoder) -> Prefilter:
     def score(lists: Sequence[CandidateList]) -> list[Scores | MbrError]:
         return [_scores(decision) for decision in chain.from_iterable(decoder.windows(lists))]
 
+    def portions(item: CandidateList, most: int) -> ScorePortions:
+        decision = yield from decoder.decide_in_portions(item, most)
+        return _scores(decision)
+
     def cost(lists: Sequence[CandidateList]) -> dict[str, Any]:
         if not isinstance(utility, QualityUtility):
             return {}
         return utility.cost([(item.source, text) for item in lists for text in item.texts])
 
     settings = {**utility.settings(), "strategy": strategy.name, **strategy.settings}
-    return Prefilter(name, keep, score, settings, tuple(utility.notes()), cost)
+    return Prefilter(name, keep, score, settings, tuple(utility.notes()), cost, decoder.passes_of, portions)
 
 
 def _scores(decision: Decision) -> Scores | MbrError:

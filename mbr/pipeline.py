@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -30,6 +30,7 @@ from candidates.lists import CandidateList
 from mbr.cache.scores import Memory
 from mbr.compared import Compared
 from mbr.decide import Certainty, Decision, rank
+from mbr.evidence import Evidence, Failed, Gathered, WeightedTerm
 from mbr.guards import Guards
 from mbr.matrix import UtilityMatrix
 from mbr.pool import OpenConversation, Pool, until_all_end
@@ -37,9 +38,8 @@ from mbr.prefilter import Prefilter
 from mbr.recipe import Recipe
 from mbr.signature import Signature
 from mbr.strategies import Outcome, Segment, Strategy
-from mbr.terms import Term
 from mbr.terms.hints import hints_of
-from mbr.utilities import MatrixUtility, Utility
+from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility
 
 OnError = Literal["stop", "skip", "fallback"]
 ON_ERROR: tuple[OnError, ...] = ("stop", "skip", "fallback")
@@ -50,14 +50,6 @@ Floats = NDArray[np.float64]
 WINDOW_LISTS = 256
 # Utilities from the utility and for the strategy, the scores on their way, and three marks per pair.
 BYTES_PER_PAIR = 3 * 4 + 3
-
-
-@dataclass(frozen=True)
-class WeightedTerm:
-    """A loaded term and its weight in the score."""
-
-    term: Term
-    weight: float
 
 
 class ListConversation(OpenConversation):
@@ -182,25 +174,35 @@ class Decoder(Closing):
         results: dict[int, Decision | ListConversation] = {}
         lists: dict[int, Compared] = {}
         for place, record in enumerate(records):
-            if isinstance(record, BadRecord):
-                results[place] = self.failed(record, record.error)
-            elif (reason := self.check(record)) is not None:
-                results[place] = self.failed(record, InputError(f"segment {record.id!r}: {reason}"))
-            elif len((compared := Compared.guarded(record, self.guards)).item) == 1:
-                results[place] = self._single(compared)
-            elif (needed := self._matrix_bytes(compared.item)) > (there := memory_bytes()):
-                results[place] = self.failed(compared, _too_large(compared.item, needed, there))
+            opened = self._opened(record)
+            if isinstance(opened, Decision):
+                results[place] = opened
             else:
-                lists[place] = compared
-        hints = self._keep_best(lists, results)
-        terms = self._term_values(lists, results)
-        for place, values in terms.items():
-            try:
-                segment = self._segment(lists[place].item, values, hints.get(place))
-                results[place] = ListConversation(lists[place], values, self.strategy, segment)
-            except InputError as exc:
-                results[place] = self.failed(lists[place], exc)
+                lists[place] = opened
+        for place, evidence in self._evidence.of(lists).items():
+            results[place] = self._conversation(evidence)
         return [results[place] for place in range(len(records))]
+
+    def start_in_portions(self, record: Record, most: int) -> Generator[int, None, Decision | ListConversation]:
+        """`start` of one record, which pauses after about `most` passes: yields the passes of each portion."""
+        opened = self._opened(record)
+        if isinstance(opened, Decision):
+            return opened
+        evidence = yield from self._evidence.in_portions(opened, most)
+        return self._conversation(evidence)
+
+    def decide_in_portions(self, record: Record, most: int) -> Generator[int, None, Decision]:
+        """The decision of one record, with a pause after about `most` passes: yields the passes of each portion."""
+        started = yield from self.start_in_portions(record, most)
+        if isinstance(started, Decision):
+            return started
+        pool = Pool[int](self.utility, self.memory)
+        pool.add(0, started)
+        while len(pool):
+            before = started.passes
+            pool.step(None, lambda conversation: portion_alone(self.utility, conversation, most))
+            yield started.passes - before
+        return self.finish(started)
 
     def finish(self, conversation: ListConversation) -> Decision:
         """The decision of a conversation that has ended."""
@@ -233,18 +235,21 @@ class Decoder(Closing):
             certainty=outcome.certainty,
             flags=(*(flag for flag, raised in flags.items() if raised), *compared.flags(ranking[0])),
             matrix=self._matrix(item.id, item.texts, outcome, conversation.passes),
-            dropped=compared.verdict.dropped,
-            dropped_by=compared.verdict.dropped_by,
+            dropped_candidates=compared.verdict.dropped,
         )
 
     def failed(self, failed: Record | Compared, error: MbrError) -> Decision:
-        """What stands for a decision that could not be made; raises where errors stop the run."""
+        """What stands for a decision that could not be made; raises where errors stop the run.
+
+        A fallback is the first candidate that the guards keep.
+        """
         if self.on_error == "stop":
             raise error
-        compared = Compared.all(failed) if isinstance(failed, CandidateList) else failed
-        record, first = (compared.listed, compared.kept[0]) if isinstance(compared, Compared) else (compared, None)
         fallback = self.on_error == "fallback"
-        broken = compared.flags(0) if fallback and isinstance(compared, Compared) else ()
+        if isinstance(failed, CandidateList):
+            failed = Compared.guarded(failed, self.guards) if fallback else Compared.all(failed)
+        record, first = (failed.listed, failed.kept[0]) if isinstance(failed, Compared) else (failed, None)
+        broken = failed.flags(0) if fallback and isinstance(failed, Compared) else ()
         return Decision(
             id=record.id,
             candidates=record if isinstance(record, CandidateList) else None,
@@ -255,8 +260,13 @@ class Decoder(Closing):
             flags=("fallback", *broken) if fallback else (),
             error=str(error),
             matrix=self._matrix(record.id, (), _nothing_scored(0)),
+            dropped_candidates=failed.verdict.dropped if isinstance(failed, Compared) else {},
             source=record.source,
         )
+
+    def passes_of(self, size: int) -> int:
+        """How many pairs the strategy asks for, at most, of a list of this many distinct candidates."""
+        return self.passes(CandidateList.of("", [str(number) for number in range(size)]))
 
     def passes(self, item: CandidateList) -> int:
         """How many pairs the strategy asks for, at most."""
@@ -273,42 +283,33 @@ class Decoder(Closing):
         """Memory that comparing the candidates of a list takes: there is a score of every pair, or room for it."""
         return BYTES_PER_PAIR * self.kept(item) ** 2 if self.strategy.asks == "pairs" else 0
 
-    def _keep_best(
-        self, lists: dict[int, Compared], results: dict[int, Decision | ListConversation]
-    ) -> dict[int, Floats]:
-        """Keep what the first stage keeps of each list, and return its scores; lists it cannot score have failed."""
-        hints: dict[int, Floats] = {}
-        if self.prefilter is None or not lists:
-            return hints
-        scored = self.prefilter.score([compared.item for compared in lists.values()])
-        for (place, compared), scores in zip(list(lists.items()), scored, strict=True):
-            item, error = compared.item, scores
-            if not isinstance(scores, MbrError):
-                if scores.shape == (len(item),) and np.isfinite(scores).all():
-                    best = self.prefilter.best(scores)
-                    lists[place], hints[place] = compared.only(best), scores[best]
-                    continue
-                reason = f"prefilter {self.prefilter.name} gave no finite score for every candidate"
-                error = ModelError(f"segment {item.id!r}: {reason}")
-            results[place] = self.failed(lists.pop(place), cast(MbrError, error))
-        return hints
+    @property
+    def _evidence(self) -> Evidence:
+        terms = {spec.name: weighted.term for spec, weighted in zip(self.recipe.terms, self.terms, strict=True)}
+        return Evidence(terms, self.prefilter, self.recipe.references)
 
-    def _term_values(
-        self, lists: Mapping[int, Compared], results: dict[int, Decision | ListConversation]
-    ) -> dict[int, dict[str, Floats]]:
-        """The values of every term by name, for each list that has them all; the others have failed."""
-        values: dict[int, dict[str, Floats]] = {place: {} for place in lists}
-        for spec, weighted in zip(self.recipe.terms, self.terms, strict=True):
-            remaining = list(values)
-            computed = weighted.term.values([lists[place].item for place in remaining], self.recipe.references)
-            for place, result in zip(remaining, computed, strict=True):
-                checked = _checked_term(spec.name, result, lists[place].item)
-                if isinstance(checked, MbrError):
-                    del values[place]
-                    results[place] = self.failed(lists[place], checked)
-                else:
-                    values[place][spec.name] = checked
-        return values
+    def _opened(self, record: Record) -> Decision | Compared:
+        """The candidates of a record that guards leave, or the decision where none need comparing."""
+        if isinstance(record, BadRecord):
+            return self.failed(record, record.error)
+        if (reason := self.check(record)) is not None:
+            return self.failed(record, InputError(f"segment {record.id!r}: {reason}"))
+        compared = Compared.guarded(record, self.guards)
+        if len(compared.item) == 1:
+            return self._single(compared)
+        if (needed := self._matrix_bytes(compared.item)) > (there := memory_bytes()):
+            return self.failed(compared, _too_large(compared.item, needed, there))
+        return compared
+
+    def _conversation(self, evidence: Gathered | Failed) -> Decision | ListConversation:
+        compared = evidence.compared
+        if isinstance(evidence, Failed):
+            return self.failed(compared, evidence.error)
+        try:
+            segment = self._segment(compared.item, evidence.terms, evidence.first_stage)
+            return ListConversation(compared, evidence.terms, self.strategy, segment)
+        except InputError as exc:
+            return self.failed(compared, exc)
 
     def _segment(self, item: CandidateList, terms: Mapping[str, Floats], first_stage: Floats | None) -> Segment:
         references = self.recipe.references
@@ -340,17 +341,16 @@ class Decoder(Closing):
 
     def _single(self, compared: Compared) -> Decision:
         """One distinct candidate, or one that guards leave, is chosen without scoring; its numbers are NaN."""
-        listed, verdict = compared.listed, compared.verdict
+        listed, unscored = compared.listed, np.full(len(compared.listed), np.nan)
         return Decision(
             id=listed.id,
             candidates=listed,
             ranking=compared.kept,
-            expected=np.full(len(listed), np.nan),
-            scores=np.full(len(listed), np.nan),
+            expected=unscored,
+            scores=unscored,
             flags=("single", *compared.flags(0)),
             matrix=self._matrix(listed.id, compared.item.texts, _nothing_scored(1)),
-            dropped=verdict.dropped,
-            dropped_by=verdict.dropped_by,
+            dropped_candidates=compared.verdict.dropped,
         )
 
     def _matrix(self, id: str | int, texts: tuple[str, ...], outcome: Outcome, passes: int = 0) -> UtilityMatrix | None:
@@ -358,6 +358,17 @@ class Decoder(Closing):
             return None
         name, relation = self.utility.name, self.utility.relation
         return UtilityMatrix(outcome.values, outcome.scored, name, relation, passes, id, texts)
+
+
+def portion_alone(utility: Utility, conversation: OpenConversation, most: int) -> int:
+    """How many pairs to score next for a conversation that is alone: whole batches, so that no bit changes."""
+    pairs = len(conversation.waiting_pairs)
+    if pairs > most and isinstance(utility, PairUtility):
+        untouched = not conversation.arranged and pairs == len(conversation.asked.pairs)
+        if untouched and (batches := utility.batches(conversation.triples())):
+            conversation.arrange(batches)
+        return conversation.whole_batches(most)
+    return min(pairs, most) if isinstance(utility, QualityUtility) else pairs
 
 
 def memory_bytes() -> int:
@@ -371,13 +382,6 @@ def _too_large(item: CandidateList, needed: int, there: int) -> ResourceError:
         f"machine has {there / 2**30:,.1f}; read fewer candidates (--nbest), keep the best of a first stage "
         "(--prefilter), or compare each with the mean of all (--strategy aggregate)"
     )
-
-
-def _checked_term(name: str, values: Floats | MbrError, item: CandidateList) -> Floats | MbrError:
-    """A term that is no finite number for every candidate must never enter a decision."""
-    if isinstance(values, MbrError) or (np.shape(values) == (len(item),) and np.isfinite(values).all()):
-        return values
-    return ModelError(f"segment {item.id!r}: the term {name} is not a finite number for every candidate")
 
 
 def _nothing_scored(size: int) -> Outcome:

@@ -5,7 +5,7 @@ Its scores also serve strategy `race` as hints: how good a candidate is likely t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,8 @@ from mbr.decide import ReferenceWeights
 from mbr.terms import Term
 
 Scores = NDArray[np.float64]
+# Yields the passes of every portion, and returns the scores, or the reason why there are none.
+ScorePortions = Generator[int, None, Scores | MbrError]
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,18 @@ class Prefilter:
     notes: tuple[str, ...] = ()
     # What scoring some lists takes, for --dry-run: `tokens` and `memory_bytes`, where there is a model.
     cost: Callable[[Sequence[CandidateList]], dict[str, Any]] = lambda lists: {}
+    # For a service: the passes of a model for a number of candidates, and the scores of a list in portions of about a
+    # number of passes; where there are no portions, a list is scored at once.
+    passes: Callable[[int], int] = lambda size: 0
+    portions: Callable[[CandidateList, int], ScorePortions] | None = None
+
+    def in_portions(self, item: CandidateList, most: int) -> ScorePortions:
+        """The scores of one list; yields the passes of every portion."""
+        if self.portions is not None:
+            return (yield from self.portions(item, most))
+        (scores,) = self.score([item])
+        yield self.passes(len(item))
+        return scores
 
     def best(self, scores: Scores) -> list[int]:
         """The places of the candidates kept, in the order of the list; ties to the earlier."""
@@ -47,4 +61,7 @@ def by_term(name: str, keep: int, term: Term, references: ReferenceWeights) -> P
     def score(lists: Sequence[CandidateList]) -> list[Scores | MbrError]:
         return term.values(lists, references)
 
-    return Prefilter(name, keep, score, term.settings(), tuple(term.notes()), term.cost)
+    def portions(item: CandidateList, most: int) -> ScorePortions:
+        return term.in_portions(item, references, most)
+
+    return Prefilter(name, keep, score, term.settings(), tuple(term.notes()), term.cost, term.passes, portions)

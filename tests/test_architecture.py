@@ -48,6 +48,7 @@ LAYERS: dict[str, list[tuple[str, ...]]] = {
         ("terms", "guards"),
         ("strategies", "cache", "prefilter"),
         ("pool", "recipe", "compared"),
+        ("evidence",),
         ("pipeline",),
         ("opening", "estimate"),
         ("api",),

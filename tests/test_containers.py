@@ -7,16 +7,24 @@ import json
 import os
 import re
 import shutil
+import signal
 import site
 import subprocess
 import sys
+import time
 import tomllib
 from dataclasses import dataclass
+from importlib.metadata import Distribution
+from importlib.metadata import distribution as distribution_of
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
+from mbr.serve.client import Client, ServiceError
+from mbr.serve.server import AFTER_ANSWERS
+from mbr.serve.settings import Settings
 from tests.conftest import ROOT
 from tests.support.pages import blocks, page
 
@@ -62,7 +70,7 @@ def steps_of_ours(file: str) -> list[str]:
         step for stage in stages(file) for step in stage if step.name in ("COPY", "RUN", "ENV", "USER", "ENTRYPOINT")
     ]
     texts = [f"{step.name} {step.text}".replace("python3 ", "python ").replace(" --device cpu", "") for step in steps]
-    return [text for text in texts if "apt-get" not in text]
+    return [text for text in texts if "apt-get" not in text and not text.endswith(" torch")]
 
 
 def copied(words: list[str], context: Path, target: Path) -> None:
@@ -93,6 +101,39 @@ def carried_out(command: str, root: Path, folder: Path, path: str) -> subprocess
     )
 
 
+def extras_of(step: str) -> set[str]:
+    """The extras with which a step installs the wheel."""
+    (names,) = re.findall(r'"\$\{wheel\}\[([\w,-]+)\]"', step)
+    return set(names.split(","))
+
+
+def dependencies(distribution: Distribution, extras: set[str]) -> dict[str, Distribution]:
+    """What pip installs with a distribution, by name; each must be here in a version that fits."""
+    installed: dict[str, Distribution] = {}
+    waiting = [(distribution, extras)]
+    while waiting:
+        user, wanted = waiting.pop()
+        for requirement in map(Requirement, user.requires or ()):
+            if requirement.marker and not any(requirement.marker.evaluate({"extra": name}) for name in {"", *wanted}):
+                continue
+            needed = distribution_of(requirement.name)
+            assert requirement.specifier.contains(needed.version, prereleases=True), f"{user.name} needs {requirement}"
+            if needed.name not in installed:
+                installed[needed.name] = needed
+                waiting.append((needed, requirement.extras))
+    return installed
+
+
+def link_dependencies(packages: Path, extras: set[str]) -> None:
+    """Put what the wheel needs beside it, and nothing else of this environment."""
+    (own,) = packages.glob("mbr_decode-*.dist-info")
+    for needed in dependencies(Distribution.at(own), extras).values():
+        for name in {file.parts[0] for file in needed.files or ()} - {"..", "__pycache__"}:
+            target = packages / name
+            if not target.exists():
+                target.symlink_to(Path(str(needed.locate_file(name))))
+
+
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The root of the CPU image, as far as its steps need no engine; each step must succeed."""
@@ -111,8 +152,11 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
             elif step.name == "RUN" and not re.search(r" torch$|^useradd", step.text):
                 done = carried_out(step.text, root, folder, str(path))
                 assert done.returncode == 0, f"{step.text}\n{done.stderr}"
+                (packages,) = (root / "opt/mbr/lib").glob("python*/site-packages")
+                if "pip install" in step.text:  # from now on with what the wheel needs alone
+                    (packages / "dependencies.pth").unlink()
+                    link_dependencies(packages, extras_of(step.text))
                 if "-m venv" in step.text:
-                    (packages,) = (root / "opt/mbr/lib").glob("python*/site-packages")
                     for old in packages.glob("*setuptools*"):  # of Python 3.11; the image's has none
                         shutil.rmtree(old)
                     (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
@@ -133,10 +177,62 @@ def test_the_steps_of_the_image_succeed_in_a_clean_environment(image: Path) -> N
     assert all(path.startswith(str(image / "opt/mbr/lib")) for path in paths.stdout.split())
 
 
+def test_nothing_that_the_wheel_does_not_need_is_installed(image: Path) -> None:
+    program = "import fastapi, uvicorn, torch\nimport pytest"
+    words = [image / "opt/mbr/bin/python", "-I", "-c", program]
+    done = subprocess.run(words, cwd=image, capture_output=True, text=True, check=False)
+    assert "No module named 'pytest'" in done.stderr
+
+
+def test_the_entry_point_serves_is_healthy_and_ends_in_time(image: Path, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("secret\n")
+    values = {"--host": "127.0.0.1", "--port": "0", "--api-key-file": str(tmp_path / "keys")}
+    words = last("Dockerfile", "CMD").words
+    for option, value in values.items():
+        words[words.index(option) + 1] = value
+    (entry,) = last("Dockerfile", "ENTRYPOINT").words
+    environment = {"PATH": f"{image}/opt/mbr/bin:/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    environment |= dict(word.split("=", 1) for word in last("Dockerfile", "ENV").text.split() if "PATH" not in word)
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [image / "opt/mbr/bin" / entry, *words], cwd=tmp_path, env=environment, stderr=stream
+        )
+    try:
+        end = time.monotonic() + 90
+        while "ready: " not in log.read_text():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.1)
+        address = re.findall(r"listening on (http://\S+),", log.read_text())[0]
+        health = last("Dockerfile", "HEALTHCHECK").words
+        check = [image / "opt/mbr/bin" / health[0], *health[1:-1], health[-1].replace("http://127.0.0.1:8080", address)]
+        subprocess.run(check, env=environment, check=True)
+        assert Client(address, api_key="secret").translate("Good day.", nbest=2).text == "Guten Tag!"
+        with pytest.raises(ServiceError, match="401"):
+            Client(address).translate("Good day.")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_torch_is_installed_first_and_alone() -> None:
     for file in FILES:
         installs = [step.text for stage in stages(file) for step in stage if "pip install" in step.text]
         assert [text.endswith(" torch") for text in installs] == [True, False]
+        (wheel,) = [text.rpartition("pip install")[2] for text in installs[1:]]
+        assert "--no-deps" not in wheel
+
+
+def test_the_image_for_cpus_has_the_torch_for_cpus_and_no_file_names_an_index() -> None:
+    text = page("Dockerfile")
+    assert "ARG TORCH_BACKEND=cpu\n" in text
+    assert '--torch-backend "$TORCH_BACKEND"' in text
+    for file in FILES:
+        assert "index-url" not in page(file)
+        assert set(re.findall(r"https?://[^/'\s:]+", page(file))) == {"http://127.0.0.1"}
 
 
 def test_both_images_take_the_same_steps() -> None:
@@ -184,7 +280,18 @@ def test_compose_and_kubernetes_agree_with_the_image() -> None:
     assert container["readinessProbe"]["httpGet"] == {"path": "/ready", "port": int(port)}
     assert container["livenessProbe"]["httpGet"] == {"path": "/health", "port": int(port)}
     assert container["volumeMounts"][0]["mountPath"] == str(Path(keys).parent)
+    assert pod["enableServiceLinks"] is False, "or Kubernetes sets MBR_SERVE_PORT for the Service mbr-serve"
     assert deployment["spec"]["selector"]["matchLabels"] == inside["spec"]["selector"]
+
+
+def test_everything_waits_longer_than_the_service_drains() -> None:
+    (service,) = yaml.safe_load(page("compose.yaml"))["services"].values()
+    text = page("docs/production.md") + page("docs/serve.md")
+    periods = [service["stop_grace_period"].removesuffix("s")]
+    periods += re.findall(r"^TimeoutStopSec=(\d+)$|terminationGracePeriodSeconds: (\d+)$", text, re.MULTILINE)
+    periods = ["".join(period) for period in periods]
+    assert periods == ["40"] * 4
+    assert Settings().drain_seconds + AFTER_ANSWERS < 40
 
 
 def test_the_linter_of_container_files_finds_nothing() -> None:

@@ -191,7 +191,7 @@ def as_fast_as_it_can(port: int, path: str, bodies: Callable[[int], Body], clien
     return outcome
 
 
-def rotated(lists: Sequence[tuple[str, Sequence[str]]], recipe: str) -> Callable[[int], Body]:
+def rotated(lists: Sequence[tuple[str, Sequence[Any]]], recipe: str) -> Callable[[int], Body]:
     """Bodies for /v1/decode, all different: the lists in turn, their candidates rotated, so that none are joined."""
 
     def body(number: int) -> Body:

@@ -12,7 +12,8 @@ Ng et al. (2019) for reranking.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ class ForcedScorer(Closing):
         """
         encoded = {row: self._checked(*row) for row in dict.fromkeys(rows)}
         scores: dict[tuple[str, str], float] = {}
-        order = sorted(encoded, key=lambda row: (len(encoded[row].target), len(encoded[row].source), row))
+        order = _by_length(encoded)
         batches = list(self._batches([encoded[row] for row in order]))
         sums = [value for values in self._sums(batches) for value in values]
         for row, value in zip(order, sums, strict=True):
@@ -80,6 +81,17 @@ class ForcedScorer(Closing):
                 raise ModelError(f"{self.name}: the log-probability of a text is {value}; expected a finite number")
             scores[row] = value / (len(encoded[row].target) - self._prefix_length)
         return np.array([scores[row] for row in rows], np.float64)
+
+    def batches(self, rows: Sequence[tuple[str, str]]) -> list[list[int]]:
+        """The places of the rows in each batch that `score` makes of them: scored alone, a batch has the same bits."""
+        places: dict[tuple[str, str], list[int]] = {}
+        for place, row in enumerate(rows):
+            places.setdefault(row, []).append(place)
+        encoded = {row: self._checked(*row) for row in places}
+        order = _by_length(encoded)
+        sizes = [len(batch) for batch in self._batches([encoded[row] for row in order])]
+        remaining = iter(order)
+        return [[place for row in islice(remaining, size) for place in places[row]] for size in sizes]
 
     def _encode(self, source: str, target: str) -> Row:
         raise NotImplementedError
@@ -118,6 +130,10 @@ class ForcedScorer(Closing):
             longest_source, longest_target = source, target
         if batch:
             yield batch
+
+
+def _by_length(encoded: Mapping[tuple[str, str], Row]) -> list[tuple[str, str]]:
+    return sorted(encoded, key=lambda row: (len(encoded[row].target), len(encoded[row].source), row))
 
 
 def _shape(row: Row) -> tuple[int, int]:

@@ -1,12 +1,15 @@
 """mbr-merge: the outputs of all shards of a run in, the output of the whole run out.
 
 Every shard has a file beside its output that lists which segments of the input it decided (`mbr.cli.common.shards`).
-The pieces of all must cover the input, each segment once; they are copied in the order of the input.
+The pieces of all must cover the input, each segment once, and have the bytes that were written; then they are copied in
+the order of the input.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
+import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -82,6 +85,8 @@ def checked(shards: Sequence[ShardFile]) -> list[ShardFile]:
         raise UsageError(f"shard {names} is missing; give the outputs of all {first.shard.total}")
     ordered = [by_number[number] for number in sorted(by_number)]
     _check_cover(ordered)
+    for shard in ordered:
+        _check_content(shard)
     return ordered
 
 
@@ -99,9 +104,6 @@ def merge(shards: Sequence[ShardFile], target: IO[bytes]) -> None:
                 block = _read(streams[place], min(size, BLOCK), shards[place])
                 target.write(block)
                 size -= len(block)
-        for stream, shard in zip(streams, shards, strict=True):
-            if stream.read(1):
-                raise InputError(f"{shard.output} is longer than its shard was; run the shard again (--force)")
 
 
 def _check_same_run(shard: ShardFile, first: ShardFile) -> None:
@@ -137,6 +139,25 @@ def _check_cover(shards: Sequence[ShardFile]) -> None:
         raise InputError(f"segment {covered} is in no shard; run the shards again (--force)")
 
 
+def _check_content(shard: ShardFile) -> None:
+    """The output has the bytes that were written."""
+    with _opened(shard.output) as stream:
+        _read(stream, shard.header, shard)
+        for piece in shard.pieces:
+            digest, left = hashlib.sha256(), piece.size
+            while left:
+                block = _read(stream, min(left, BLOCK), shard)
+                digest.update(block)
+                left -= len(block)
+            if digest.hexdigest() != piece.digest:
+                raise InputError(
+                    f"{shard.output} is damaged: segments {piece.start} to {piece.start + piece.segments - 1} are not "
+                    "what was written (their digest differs); run the shard again (--force)"
+                )
+        if _read(stream, 1, shard, or_less=True):
+            raise InputError(f"{shard.output} is longer than its shard was; run the shard again (--force)")
+
+
 def _opened(path: Path) -> IO[bytes]:
     import gzip
 
@@ -146,13 +167,13 @@ def _opened(path: Path) -> IO[bytes]:
         raise InputError(f"{path}: cannot be read: {exc.strerror or exc}") from exc
 
 
-def _read(stream: IO[bytes], size: int, shard: ShardFile) -> bytes:
+def _read(stream: IO[bytes], size: int, shard: ShardFile, *, or_less: bool = False) -> bytes:
     content = b""
     try:
         while len(content) < size and (more := stream.read(size - len(content))):
             content += more
-    except (OSError, EOFError) as exc:
-        raise InputError(f"{shard.output}: cannot be read: {exc}") from exc
-    if len(content) < size:
+    except (OSError, EOFError, zlib.error) as exc:
+        raise InputError(f"{shard.output}: cannot be read: {exc}; run the shard again (--force)") from exc
+    if len(content) < size and not or_less:
         raise InputError(f"{shard.output} is shorter than its shard was; run the shard again (--force)")
     return content

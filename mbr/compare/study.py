@@ -18,8 +18,9 @@ from candidates.common.errors import MbrError
 from candidates.lists import CandidateList
 from mbr.compare.settings import Setting
 from mbr.decide import Decision, ReferenceWeights
+from mbr.evidence import WeightedTerm
 from mbr.matrix import Relation
-from mbr.pipeline import Decoder, WeightedTerm
+from mbr.pipeline import Decoder
 from mbr.strategies import Strategy, get_strategy
 from mbr.terms import Term, Values
 from mbr.utilities import PairUtility

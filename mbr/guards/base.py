@@ -15,9 +15,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar, cast
+
+Value = TypeVar("Value")
 
 # Bytes of UTF-8 that only texts with digits, with letters beyond Latin, or with wide characters can have. Deleting all
 # others takes microseconds for a whole list, where a regular expression takes a hundred times as long.
@@ -34,6 +36,13 @@ class ListTexts:
     def __init__(self, source: str, texts: Sequence[str]) -> None:
         self.source = source
         self.texts = texts
+        self._derived: dict[Callable[[ListTexts], Any], Any] = {}
+
+    def derived(self, compute: Callable[[ListTexts], Value]) -> Value:
+        """What a function makes of this list, computed once."""
+        if compute not in self._derived:
+            self._derived[compute] = compute(self)
+        return cast(Value, self._derived[compute])
 
     @property
     def kept(self) -> list[float]:
@@ -53,6 +62,11 @@ class ListTexts:
     def words(self) -> list[list[str]]:
         """The words of each candidate between spaces."""
         return [text.split() for text in self.texts]
+
+    @cached_property
+    def distinct_words(self) -> set[str]:
+        """The words of all candidates."""
+        return set().union(*self.words)
 
     @cached_property
     def source_words(self) -> list[str]:

@@ -2,8 +2,8 @@
 
 >>> from mbr.guards.placeholders import Placeholders
 >>> verdict = Guards({"placeholders": Placeholders()}).judge("Hi {name}", ["Hallo", "Hallo {name}", "Na {name}"])
->>> verdict.places, verdict.dropped, verdict.dropped_by
-((1, 2), 1, {'placeholders': 1})
+>>> verdict.places, verdict.dropped
+((1, 2), {0: ('placeholders',)})
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from mbr.guards.base import Guard, ListTexts
 class Verdict:
     """The places of the candidates that stay, and why the others left.
 
-    `dropped_by`: how many of the dropped candidates break each rule; `broken`: the rules that candidates break which
+    `dropped`: the rules that each dropped candidate breaks, by place; `broken`: the rules that candidates break which
     stay all the same, by place.
     """
 
     places: tuple[int, ...]
-    dropped: int = 0
-    dropped_by: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     broken: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def flags(self, place: int) -> tuple[str, ...]:
@@ -48,7 +47,10 @@ class Guards:
         severities = {name: values for name, guard in self.guards.items() if any(values := guard.faults(listed))}
         for name, values in severities.items():
             if len(values) != len(texts) or not all(value >= 0 for value in values):
-                raise ModelError(f"guard {name!r} gave no severity from 0 on for every candidate")
+                raise ModelError(
+                    f"guard {name!r} returned {len(values)} severities for {len(texts)} candidates, or a negative one; "
+                    "expected a number from 0 for each; correct the guard"
+                )
         if not severities:
             return Verdict(everyone)
         faults = [tuple(name for name in severities if severities[name][place]) for place in everyone]
@@ -56,11 +58,8 @@ class Guards:
         lightest = [(len(faults[place]), sum(values[place] for values in severities.values())) for place in everyone]
         best = min(lightest) if fewest else (0, 0.0)
         places = tuple(place for place in everyone if lightest[place] == best)
-        gone = set(everyone).difference(places)
-        dropped_by = {name: sum(name in faults[place] for place in gone) for name in severities}
         return Verdict(
             places=places,
-            dropped=len(gone),
-            dropped_by={name: count for name, count in dropped_by.items() if count},
+            dropped={place: faults[place] for place in sorted(set(everyone).difference(places))},
             broken={place: faults[place] for place in places if faults[place]},
         )

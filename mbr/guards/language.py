@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -143,13 +143,12 @@ def _by_words(listed: ListTexts, to: str | None) -> list[float]:
         to = _language_of_list(listed)
     if to not in function_words_by_language():
         return severities
-    distinct = set().union(*listed.words)
-    foreign = {word for word in distinct if (languages := _languages_of(word)) and to not in languages}
+    foreign = {word for word in listed.distinct_words if (languages := _languages_of(word)) and to not in languages}
     for place, words in enumerate(listed.words):
         # Another language can only be ahead by words that the wanted one does not have.
         if foreign.isdisjoint(words) or sum(map(foreign.__contains__, words)) < AHEAD:
             continue
-        votes = _votes(words)
+        votes = function_votes(words)
         most = max(votes.values())
         ahead = most - votes.get(to, 0)
         if ahead >= AHEAD and most >= SHARE * len(words) and ahead >= most / 2:
@@ -169,7 +168,7 @@ def _language_of_list(listed: ListTexts) -> str | None:
     ranked = total.most_common(2)
     if not ranked:
         return None
-    source = _votes(listed.source_words)
+    source = function_votes(listed.source_words)
     own = max(source, key=source.__getitem__, default=None)
     first = ranked[0][0]
     if own is not None and source[own] >= AHEAD and own in (language for language, _ in ranked):
@@ -183,17 +182,17 @@ def _language_of_list(listed: ListTexts) -> str | None:
 
 def _other_language(words: Sequence[str], own: str) -> str:
     """The language of a candidate that is clearly not in the language `own`; else empty."""
-    votes = _votes(words)
+    votes = function_votes(words)
     first = max(votes, key=votes.__getitem__, default="")
     return first if votes.get(first, 0) - votes.get(own, 0) >= AHEAD else ""
 
 
-def _votes(words: Sequence[str]) -> dict[str, int]:
+def function_votes(words: Iterable[str]) -> dict[str, int]:
     """How many of the words are function words, by language."""
     votes: dict[str, int] = {}
-    for word in words:
+    for word, count in Counter(words).items():
         for language in _languages_of(word):
-            votes[language] = votes.get(language, 0) + 1
+            votes[language] = votes.get(language, 0) + count
     return votes
 
 

@@ -1,68 +1,32 @@
 """Numbers: those of the source, in whatever notation, and no others.
 
-1,000.5 equals 1.000,5; 2.5 equals 2,50; 900 thousand equals 900,000; digits of all scripts count. Up to twelve a number
-may become a word, or come from one; with English and German words it must be the right one. 5 pm may become 17 Uhr,
-1990s 90er, 2020/21 2020/2021, and dates and times may have other signs and another order.
+1,000.5 equals 1.000,5; 2.5 equals 2,50; 900 thousand equals 900,000; digits of all scripts count. A number may become a
+word, or come from one (`mbr.guards.number_words`: English and German; in languages whose number words are unknown here,
+up to twelve). 5 pm may become 17 Uhr, the 1990s the 90er, 2020/21 2020/2021; dates and times may have other signs, and
+dates another order.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
-from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from mbr.guards.base import Guard, ListTexts
+from mbr.guards.marks import marks
+from mbr.guards.notation import Number, numbers
+from mbr.guards.number_words import MINUS, months, spelled, writes_numbers_out
 
-SCALES = (0, 3, 6, 9)  # powers of ten that a word may stand for: 900 thousand is 900,000
-WRITTEN_OUT = 12  # numbers up to this are often spelled out: one that is only missing, or only added, is no error
-
-# Thousands in groups of three after one sign throughout, or Indian ones of two and then three; else plain digits; and
-# maybe a fraction.
-_NUMBER = re.compile(
-    r"(?P<whole>(?!0)\d{1,3}(?P<sign>[ \u00a0\u2009\u202f.,'’\u066c])\d{3}(?:(?P=sign)\d{3})*(?!\d)"
-    r"|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)"
-    r"|\d+)"
-    r"(?:[.,\u066b](?P<fraction>\d+))?"
-)
-_DIGITS = re.compile(r"\d+")
-_NOTATION = re.compile(r"\d[\d.,:'’ \u00a0\u2009\u202f\u066b\u066c]*")
-_FULL_HOUR = re.compile(r"(?::00)+(?![\d:])")
-# COVID-19 may become the virus. Three letters at least: in Hebrew shorter ones are prepositions, and the number counts.
-_HYPHENS = "-\u2010\u2011"
-_IN_NAME = re.compile(r"(?<=[^\W\d_]{3}[-\u2010\u2011])\d+")
-_WORDS = re.compile(r"[^\W\d_]+")
+WRITTEN_OUT = 12  # numbers up to this are often written out, in any language
 _AFTERNOON = re.compile(r"\d\s?p\.?\s?m\b|afternoon|evening|tonight|nachmittag|abend", re.IGNORECASE)
+_DASH = re.compile(r"[-\u2212\u2013]\s?\d")
 _LARGEST_HOUR = 12
+_TIMES = ("time", "maybe time")
+_DATES = ("date", "maybe date")
 
-# Words by which a small number is written out; those that mean something else as well only excuse, never accuse.
-_SPELLED = {
-    0: "zero null",
-    1: "one first once ein eine einen einem einer eines eins erste ersten erster erstes ersten einmal",
-    2: "two second twice both couple pair zwei zweite zweiten zweiter zweites zweimal beide beiden beider beides paar",
-    3: "three third thrice drei dritte dritten dritter drittes dreimal dreien",
-    4: "four fourth quarter vier vierte vierten vierter viertes viermal viertel",
-    5: "five fifth fünf fünfte fünften fünfter fünftes fünfmal",
-    6: "six sixth sechs sechste sechsten sechster sechstes sechsmal",
-    7: "seven seventh sieben siebte siebten siebter siebtes siebenmal",
-    8: "eight eighth acht achte achten achter achtes achtmal",
-    9: "nine ninth neun neunte neunten neunter neuntes neunmal",
-    10: "ten tenth zehn zehnte zehnten zehnter zehntes zehnmal",
-    11: "eleven eleventh elf elfte elften elfter elftes elfmal",
-    12: "twelve twelfth dozen zwölf zwölfte zwölften zwölfter zwölftes zwölfmal dutzend",
-}
-_VALUES = {word: value for value, words in _SPELLED.items() for word in words.split()}
-# Words that are nothing but a number, from two on; they accuse where the number should be another one.
-_CARDINALS = {
-    word: _VALUES[word]
-    for word in (
-        *("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-        *("zwei", "drei", "vier", "fünf", "sechs", "sieben", "neun", "zehn", "zwölf"),
-    )
-}
-_STEMS = re.compile(r"(zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf)\w+")
+Counted = Counter[Number]
+Differences = tuple[Counted, Counted]  # numbers that the output lacks, and those that it adds
 
 
 class Numbers(Guard):
@@ -75,117 +39,115 @@ class Numbers(Guard):
         if not listed.has_digits:
             return listed.kept
         source = _Source(listed.source)
-        severities = listed.kept
-        for place, text in enumerate(listed.texts):
-            missing, added = source.changed(text)
-            if missing or added:
-                changed = missing.total() + added.total()
-                severities[place] = min(changed / (source.expected.total() + added.total()), 1.0)
-        return severities
+        own = listed.derived(marks)
+        by_mark = {mark: source.changed_marks(mark) for mark in set(own)}
+        open_marks = {mark for mark, changed in by_mark.items() if _depends_on_text(*changed)}
+
+        def severity(missing: Counted, added: Counted) -> float:
+            missing, added = source.without_small(missing, added, lambda: listed.derived(_words_unknown))
+            changed = missing.total() + added.total()
+            return min(changed / (source.expected.total() + added.total()), 1.0) if changed else 0.0
+
+        severities = {mark: severity(*changed) for mark, changed in by_mark.items() if mark not in open_marks}
+        return [
+            severity(*source.differences(text)) if mark in open_marks else severities[mark]
+            for mark, text in zip(own, listed.texts, strict=True)
+        ]
 
 
 def changed_numbers(source: str, output: str, references: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """Numbers of the source that the output lacks, and numbers of the output that the source lacks.
 
     A number that a reference lacks or adds may be lacked or added by the output as often. A number in a name such as
-    COVID-19 may be left out or added, and a small one alone may have become a word, or come from one.
+    COVID-19 may be left out or added.
     """
     missing, added = _Source(source).changed(output, references)
-    return sorted(missing.elements()), sorted(added.elements())
+    return sorted(number.value for number in missing.elements()), sorted(number.value for number in added.elements())
 
 
 class _Source:
-    """The numbers of a source, to compare with those of many candidates, most of which have the same ones."""
+    """The numbers of a source, to compare with those of many candidates."""
 
     def __init__(self, source: str) -> None:
         self.expected = Counter(numbers(source))
         self._source = source
-        self._in_names = Counter(map(_ascii, _IN_NAME.findall(source)))
-        self._present: dict[tuple[str, ...], Counter[str]] = {}
-        self._differences: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[Counter[str], Counter[str]]] = {}
 
     @cached_property
-    def _spelled(self) -> Counter[str]:
-        return _spelled(self._source)
+    def _words(self) -> Counter[str]:
+        return spelled(self._source)
 
-    def changed(self, output: str, references: Sequence[str] = ()) -> tuple[Counter[str], Counter[str]]:
-        missing, added = self.differences(output)
-        if not missing and not added:
-            return missing, added
-        left_out, put_in = Counter[str](), Counter[str]()  # by the most generous reference
-        for reference in references:
-            lacked, extra = self.differences(reference)
-            left_out |= lacked | _parts(lacked)
-            put_in |= extra | _parts(extra)
-        missing, added = missing - left_out, added - put_in
-        if missing and added:
-            missing, added = _without_pairs(missing, added, _same_year)
-        if any(_same_hour(number, other) for number in missing for other in added) and (
-            _AFTERNOON.search(self._source) or _AFTERNOON.search(output)
-        ):
-            missing, added = _without_pairs(missing, added, _same_hour)
-        if _has_small(missing):
-            missing = missing - _spelled(output)
-        if _has_small(added):
-            added = added - self._spelled
-        if (not missing or not added) and (references or not self._contradicts(output, missing)):
-            missing, added = _beyond_words(missing), _beyond_words(added)
-        return missing, added
-
-    def differences(self, output: str) -> tuple[Counter[str], Counter[str]]:
-        """Numbers that the output lacks, and those that it adds, in whatever notation."""
-        notation = tuple(_NOTATION.findall(output))
-        if notation not in self._present:
-            self._present[notation] = Counter(numbers("\n".join(notation)))
-        present = self._present[notation]
+    def changed_marks(self, mark: str) -> Differences:
+        """`differences` as far as the marks of a text show them (`mbr.guards.marks`)."""
+        present = Counter(numbers(mark))
         if present == self.expected:
-            return Counter(), Counter()
-        key = (notation, tuple(_IN_NAME.findall(output)) if any(map(output.__contains__, _HYPHENS)) else ())
-        if key not in self._differences:
-            self._differences[key] = self._compare(present, key[1])
-        return self._differences[key]
+            return Counted(), Counted()
+        missing, added = _without_pairs(self.expected - present, present - self.expected, _same)
+        missing, added = _without_parts(missing, added, "")
+        added, missing = _without_parts(added, missing, "")
+        return self._without_words(_without_names(missing), _without_names(added), mark)
 
-    def _compare(self, present: Counter[str], names: tuple[str, ...]) -> tuple[Counter[str], Counter[str]]:
-        missing = self.expected - present - self._in_names
-        added = present - self.expected - Counter(map(_ascii, names))
-        if missing and added:
-            missing, added = _without_pairs(missing, added, _same_value)
-        if missing and added:
-            # 5:30 and 5.30, or dates in another order: the same digits, with other signs between them.
-            missing, added = _parts(missing), _parts(added)
-            missing, added = missing - added, added - missing
+    def changed(self, output: str, references: Sequence[str] = ()) -> Differences:
+        """The numbers that the output lacks and adds, those aside that a reference lacks or adds as often."""
+        missing, added = self._changed(output)
+        if references and (missing or added):
+            left_out, put_in = Counted(), Counted()  # by the most generous reference
+            for reference in references:
+                lacked, extra = self._changed(reference)
+                left_out, put_in = left_out | lacked, put_in | extra
+            missing, added = missing - left_out, added - put_in
         return missing, added
 
-    def _contradicts(self, output: str, missing: Counter[str]) -> bool:
-        """Whether a number that is missing has become the word of another one: `3 dogs`, `fünf Hunde`."""
-        if not _has_small(missing):
-            return False
-        words = {_CARDINALS.get(part) for word in output.split() for part in _parts_of(word)} - {None}
-        of_source = self.expected.keys() | self._spelled.keys()
-        return any(str(value) not in of_source for value in words)
+    def _changed(self, output: str) -> Differences:
+        return self.without_small(*self.differences(output), lambda: writes_numbers_out(output))
+
+    def without_small(self, missing: Counted, added: Counted, unknown: Callable[[], bool]) -> Differences:
+        """Without small numbers that may have become words, or come from words, of a language that is unknown here.
+
+        `unknown`: whether the language of the output is.
+        """
+        if any(map(_is_small, missing)) and unknown():
+            missing = Counter({number: count for number, count in missing.items() if not _is_small(number)})
+        if any(map(_is_small, added)) and self._words_unknown:
+            added = Counter({number: count for number, count in added.items() if not _is_small(number)})
+        return missing, added
+
+    @cached_property
+    def _words_unknown(self) -> bool:
+        return writes_numbers_out(self._source)
+
+    def differences(self, output: str) -> Differences:
+        """Numbers that the output lacks and adds; one that may be a word of an unknown language is among them."""
+        present = Counter(numbers(output))
+        if present == self.expected:
+            return Counted(), Counted()
+        missing, added = self.expected - present, present - self.expected
+        missing, added = _without_pairs(missing, added, _same)
+        missing, added = _without_parts(missing, added, output)
+        added, missing = _without_parts(added, missing, self._source)
+        if missing and added:
+            missing, added = self._without_other_notation(missing, added, output)
+        return self._without_words(_without_names(missing), _without_names(added), output)
+
+    def _without_words(self, missing: Counted, added: Counted, output: str) -> Differences:
+        """Without numbers that the other text has as words."""
+        return (
+            _without_words(missing, spelled(output)) if missing else missing,
+            _without_words(added, self._words) if added else added,
+        )
+
+    def _without_other_notation(self, missing: Counted, added: Counted, output: str) -> Differences:
+        """Without hours of the afternoon, and numbers whose minus is a word, or stands apart."""
+        if _AFTERNOON.search(self._source) or _AFTERNOON.search(output):
+            missing, added = _without_pairs(missing, added, _same_hour)
+        if all(MINUS.search(text) or _DASH.search(text) for text in (self._source, output)):
+            missing, added = _without_pairs(missing, added, _same_amount)
+        return missing, added
 
 
-def numbers(text: str) -> list[str]:
-    """The numbers of a text in plain digits: no signs between thousands, a point before the fraction, no full hours."""
-    values = []
-    begin = 0
-    while digits := _DIGITS.search(text, begin):  # digits first: faster than trying the whole pattern everywhere
-        match = _NUMBER.match(text, digits.start())
-        assert match is not None  # plain digits are one of its forms
-        begin = match.end()
-        if hour := _FULL_HOUR.match(text, begin):
-            begin = hour.end()
-        whole = "".join(_DIGITS.findall(match["whole"]))
-        number = _ascii(whole).lstrip("0") or "0"
-        fraction = match["fraction"]
-        values.append(number if fraction is None else f"{number}.{_ascii(fraction)}")
-    return values
-
-
-def _without_pairs(
-    missing: Counter[str], added: Counter[str], same: Callable[[str, str], bool]
-) -> tuple[Counter[str], Counter[str]]:
+def _without_pairs(missing: Counted, added: Counted, same: Callable[[Number, Number], bool]) -> Differences:
     """Without the numbers that are the same in another form."""
+    if not missing or not added:
+        return missing, added
     missing, added = missing.copy(), added.copy()
     for number in list(missing.elements()):
         if (other := next((other for other in added if same(number, other)), None)) is not None:
@@ -194,67 +156,94 @@ def _without_pairs(
     return missing, added
 
 
-def _same_value(number: str, other: str) -> bool:
-    """3.5 and 3.50, or 900 thousand and 900,000."""
-    if number.replace(".", "").strip("0") != other.replace(".", "").strip("0"):
+def _without_parts(whole: Counted, others: Counted, text: str) -> Differences:
+    """Without dates, times and lists whose parts are numbers of their own in the other text, or months there."""
+    for number in [number for number in whole.elements() if number.kind in (*_DATES, "time", "list")]:
+        named = Counter(months(text)) if number.kind in _DATES else Counter[str]()
+        used = Counted()
+        for part in number.parts:
+            other = next((other for other in others - used if _is_part(part, other, number.kind)), None)
+            if other is not None:
+                used[other] += 1
+            elif named[part]:
+                named[part] -= 1
+            else:
+                break
+        else:
+            whole, others = whole - Counter([number]), others - used
+    return whole, others
+
+
+def _is_part(part: str, other: Number, kind: str) -> bool:
+    if other.kind != "number":
         return False
-    small, large = sorted((Decimal(number), Decimal(other)))
-    return any(small.scaleb(scale) == large for scale in SCALES)
+    return part in (other.value, *other.others) or (kind == "date" and _same_part(part, other.value))
 
 
-def _same_year(number: str, other: str) -> bool:
-    """1990 and 90."""
-    short, long = sorted((number, other), key=len)
-    return len(short.zfill(2)) == 2 and len(long) == 4 and long[0] in "12" and long.endswith(short.zfill(2))
+def _without_names(changed: Counted) -> Counted:
+    return Counter({number: count for number, count in changed.items() if not number.in_name})
 
 
-def _same_hour(number: str, other: str) -> bool:
-    """5 pm and 17 Uhr."""
-    if not (number.isdigit() and other.isdigit()):
+def _without_words(changed: Counted, words: Counter[str]) -> Counted:
+    words = words.copy()
+    remaining = Counted()
+    for number in changed.elements():
+        if words[number.value]:
+            words[number.value] -= 1
+        else:
+            remaining[number] += 1
+    return remaining
+
+
+def _is_small(number: Number) -> bool:
+    """Whether it is often written out, in any language."""
+    return number.value.isdigit() and int(number.value) <= WRITTEN_OUT
+
+
+def _depends_on_text(missing: Counted, added: Counted) -> bool:
+    """Whether words that are no marks may explain the difference: months, minus, articles, the afternoon."""
+    numbers = (*missing, *added)
+    return any(number.kind in _DATES or number.negative or number.value == "1" for number in numbers) or any(
+        _same_hour(number, other) for number in missing for other in added
+    )
+
+
+def _words_unknown(listed: ListTexts) -> bool:
+    """Whether the number words of the candidates' language are unknown here."""
+    return writes_numbers_out(listed.joined, listed.distinct_words)
+
+
+def _same(number: Number, other: Number) -> bool:
+    """3.5 and 3.50, the 1990s and the 90s, 5:30 and 5.30, 12.5.2020 and 5/12/2020."""
+    values = {number.value, *number.others}
+    if values.intersection((other.value, *other.others)):
+        return number.negative == other.negative
+    kinds = {number.kind, other.kind}
+    if kinds <= {*_TIMES} and "time" in kinds:
+        return number.parts == other.parts
+    if kinds <= {*_DATES} and "date" in kinds:
+        pairs = zip(sorted(number.parts, key=_last_digits), sorted(other.parts, key=_last_digits), strict=False)
+        return len(number.parts) == len(other.parts) and all(_same_part(*pair) for pair in pairs)
+    return False
+
+
+def _last_digits(part: str) -> str:
+    return part.zfill(2)[-2:]
+
+
+def _same_part(part: str, other: str) -> bool:
+    short, long = sorted((part, other), key=len)
+    return part == other or (len(long) == 4 and len(short) <= 2 and long.endswith(short.zfill(2)))
+
+
+def _same_hour(number: Number, other: Number) -> bool:
+    """5 pm and 17 Uhr, 5:30 pm and 17.30 Uhr."""
+    first, second = number.parts or (number.value,), other.parts or (other.value,)
+    if first[1:] != second[1:] or not (first[0].isdigit() and second[0].isdigit()):
         return False
-    early, late = sorted((int(number), int(other)))
+    early, late = sorted((int(first[0]), int(second[0])))
     return early <= _LARGEST_HOUR and late == early + _LARGEST_HOUR
 
 
-def _parts(fractions: Counter[str]) -> Counter[str]:
-    """Whole numbers in place of numbers with fractions."""
-    return Counter(part.lstrip("0") or "0" for number in fractions.elements() for part in number.split("."))
-
-
-def _has_small(changed: Counter[str]) -> bool:
-    return any(map(_is_small, changed))
-
-
-def _is_small(number: str) -> bool:
-    """Whether it is often written out."""
-    return number.isdigit() and int(number) <= WRITTEN_OUT
-
-
-def _beyond_words(changed: Counter[str]) -> Counter[str]:
-    return Counter(number for number in changed.elements() if not _is_small(number))
-
-
-def _spelled(text: str) -> Counter[str]:
-    """Small numbers that the text has as words."""
-    return Counter([value for word in text.split() if (values := _spelled_in(word)) for value in values])
-
-
-@lru_cache(maxsize=50_000)
-def _spelled_in(word: str) -> tuple[str, ...]:
-    """Small numbers in one word between spaces, also the first part of a compound: zweijährig."""
-    values = []
-    for part in _parts_of(word):
-        value = _VALUES.get(part)
-        if value is None and (compound := _STEMS.match(part)):
-            value = _VALUES[compound[1]]
-        values += [] if value is None else [str(value)]
-    return tuple(values)
-
-
-@lru_cache(maxsize=50_000)
-def _parts_of(word: str) -> list[str]:
-    return _WORDS.findall(word.casefold())
-
-
-def _ascii(digits: str) -> str:
-    return digits if digits.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in digits)
+def _same_amount(number: Number, other: Number) -> bool:
+    return number.value == other.value

@@ -4,8 +4,8 @@
   become `%2$s ... %1$s`.
 - Python, Java, C#: `{}`, `{0}`, `{name!r:>10}`, `{0,number,#.##}`. The whole field must stay; `{} {}` may become
   `{1} {0}`.
-- ICU: `{count, plural, one {# file} other {# files}}`. Argument, kind, the keys of `select` and the placeholders in the
-  branches must stay.
+- ICU: `{count, plural, one {# file} other {# files}}`. Argument, kind, the keys of `select`, the placeholders in the
+  branches and the `#` of the branch `other` must stay.
 - Templates: `${name}`, `{{ name }}`, `{% if x %}`. The whole must stay, but for white space inside.
 
 Plural categories belong to the language, so other ones are right in a translation; `other` must be there. Fields may
@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 
 from mbr.guards.base import Guard, ListTexts, severity
+from mbr.guards.marks import by_mark
 
 _SIGNS = re.compile(r"[{%]")
 # A conversion. After a number (100 %ige) and for the rarer ones (20 %für), no letter may follow it.
@@ -34,6 +35,7 @@ _PRINTF = re.compile(
 _AFTER_NUMBER = re.compile(r"\d[ \u00a0\u202f]?$")
 _TEMPLATE = re.compile(r"\{\{\{?-?\s*([^{}]*?)\s*-?\}?\}\}|\{%-?\s*(.*?)\s*-?%\}|\$\{\s*([^{}]*?)\s*\}", re.DOTALL)
 _BRANCH = re.compile(r"\s*(=?[\w-]+)\s*\{")
+_COUNT = re.compile(r"(?<!')#(?!')")  # of a plural; between apostrophes it is a sign
 _ARGUMENT = re.compile(r"[\w.\[\]-]*")
 
 
@@ -47,7 +49,7 @@ class Placeholders(Guard):
         if not _SIGNS.search(listed.source) and "%" not in listed.joined and "{" not in listed.joined:
             return listed.kept
         expected = placeholders(listed.source)
-        return [severity(expected, placeholders(text)) for text in listed.texts]
+        return by_mark(listed, lambda mark: severity(expected, placeholders(mark)))
 
 
 def placeholders(text: str) -> Counter[Hashable]:
@@ -137,9 +139,11 @@ def _choice(name: str, kind: str, style: str) -> list[Hashable]:
     inside: set[Hashable] = set()
     end = 0
     for begin, close in _groups(style):
-        key = _BRANCH.search(style, end, begin + 1)
+        key, branch = _BRANCH.search(style, end, begin + 1), style[begin + 1 : close]
         keys.append(key[1] if key else "")
-        inside |= placeholders(style[begin + 1 : close]).keys()
+        inside |= placeholders(branch).keys()
+        if kind != "select" and keys[-1] == "other" and _COUNT.search(branch):
+            inside.add("#")  # other branches may say the number: {eine Datei}
         end = close + 1
     fixed = sorted(keys) if kind == "select" else ["other"] if "other" in keys else []
     return [("{", name, kind, *fixed), *(("in", name, part) for part in inside)]

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Hashable
 
 from mbr.guards.base import Guard, ListTexts, severity
+from mbr.guards.marks import by_mark
 
 _TAG = re.compile(
     r"<(?P<close>/)?(?P<name>[A-Za-z][\w:.-]*|\d+)"
@@ -35,7 +36,7 @@ class Tags(Guard):
         if "<" not in listed.source and "<" not in listed.joined:
             return listed.kept
         expected, whole = tags(listed.source)
-        return [_fault(expected, whole, text) for text in listed.texts]
+        return by_mark(listed, lambda mark: _fault(expected, whole, mark))
 
 
 def _fault(expected: Counter[Hashable], whole: bool, text: str) -> float:

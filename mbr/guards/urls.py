@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Hashable
 
 from mbr.guards.base import Guard, ListTexts, severity
+from mbr.guards.marks import by_mark
 
 _ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>\"'“”„«»()\[\]{}，。、（）「」]+(?:\([^\s<>()]*\)[^\s<>\"'“”„«»()\[\]{}，。、（）]*)?"
@@ -27,7 +28,7 @@ class Urls(Guard):
         if not any(sign in listed.source or sign in listed.joined for sign in _SIGNS):
             return listed.kept
         expected = addresses(listed.source)
-        return [severity(expected, addresses(text)) for text in listed.texts]
+        return by_mark(listed, lambda mark: severity(expected, addresses(mark)))
 
 
 def addresses(text: str) -> Counter[Hashable]:

@@ -197,7 +197,10 @@ def _weights(text: str) -> Weights:
 
 def required(text: str) -> tuple[GuardSpec, ...]:
     """Guards of a word: `placeholders+numbers`, or with commas where the word stands alone."""
-    return parse_guards(word for word in text.replace(",", "+").split("+") if word.strip())
+    words = [word for word in text.replace(",", "+").split("+") if word.strip()]
+    if not words:
+        raise UsageError(f"--require {text!r:.40} names no guard; expected names such as numbers,tags, or `none`")
+    return parse_guards(words)
 
 
 _KEYS: dict[str, Callable[[str], Any]] = {

@@ -42,6 +42,8 @@ def decision_body(
         "recipe": recipe,
         "signature": answer.signature,
     }
+    if decision.dropped:
+        body |= decision.dropped_record()
     if decision.error is not None:
         body["error"] = decision.error
     if matrix and decision.matrix is not None:

@@ -19,12 +19,11 @@ from starlette.exceptions import HTTPException
 from candidates.common.errors import MbrError, UsageError
 from candidates.common.version import __version__
 from candidates.lists import Candidate
-from mbr.serve import jobs
 from mbr.serve.answers import candidates_body, decision_body
 from mbr.serve.compat import add_endpoints
-from mbr.serve.errors import Problem, body_of, problem_headers, problem_of
+from mbr.serve.errors import Problem, body_of, problem_headers, problem_of, too_many_texts
 from mbr.serve.exchange import Json, answers_of, note, validation_problem
-from mbr.serve.limits import ApiKeys, App, Guard
+from mbr.serve.limits import ApiKeys, App, Guard, Receive, Scope, Send
 from mbr.serve.metrics import CONTENT_TYPE, Metrics
 from mbr.serve.observed import Observed
 from mbr.serve.schema import use_current_schema
@@ -58,14 +57,23 @@ def create_app(
     """The whole application as ASGI.
 
     Args:
-        keys: that are let in; without any, everyone is.
+        keys: accepted API keys; without any, every request is accepted.
         metrics: of the service; the same object that its scheduler reports to.
         log: receives one dict per request, without texts.
     """
     metrics = metrics or Metrics()
     api = create_api(service, metrics)
     routes = {route.path for route in api.routes if hasattr(route, "path")}
-    return Observed(Guard(api, service.settings, keys or ApiKeys()), metrics, lambda: routes, log)
+    return Observed(Guard(_head_as_get(api), service.settings, keys or ApiKeys()), metrics, lambda: routes, log)
+
+
+def _head_as_get(app: App) -> App:
+    """HEAD as GET: the server leaves out the body. Load balancers ask for /health in this way."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope, receive, send)
+
+    return call
 
 
 def create_api(service: Service, metrics: Metrics) -> FastAPI:
@@ -105,7 +113,12 @@ def _add_errors(api: FastAPI) -> None:
 
     @api.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        return answer(Problem(error.status_code, str(error.detail), dict(error.headers or {})))
+        headers = dict(error.headers or {})
+        messages = {
+            404: "there is no endpoint at this path; /openapi.json lists the paths that exist",
+            405: f"this endpoint does not take {request.method}; use {headers.get('allow', 'another method')}",
+        }
+        return answer(Problem(error.status_code, messages.get(error.status_code, str(error.detail)), headers))
 
 
 def _add_decisions(api: FastAPI, service: Service) -> None:
@@ -115,8 +128,8 @@ def _add_decisions(api: FastAPI, service: Service) -> None:
         recipe = service.recipe_name(body.recipe, body.utility)
         note(request, recipe=recipe)
         candidates = [_candidate(entry) for entry in body.candidates]
-        made = service.list_request(body.source, candidates, recipe, **_rules(body))
-        (answer,) = await answers_of(request, service, [made])
+        decoding = service.list_request(body.source, candidates, recipe, **_rules(body))
+        (answer,) = await answers_of(request, service, [decoding])
         systems = {
             place: entry.system
             for place, entry in enumerate(body.candidates)
@@ -130,15 +143,18 @@ def _add_decisions(api: FastAPI, service: Service) -> None:
     async def translate(body: TranslateIn, request: Request) -> Response:
         """Candidates of the bundled translator, and the best of them; of one text, or of several."""
         if (body.text is None) == (body.texts is None):
-            raise UsageError("expected either `text` or `texts`")
+            raise UsageError(
+                f"the request has {'neither' if body.text is None else 'both'} of `text` and `texts`; expected one of "
+                "them; send `text` for a single text, `texts` for several"
+            )
         texts = [body.text] if body.text is not None else body.texts or []
         if len(texts) > service.settings.max_texts:
-            raise jobs.TooLarge(f"{len(texts)} texts are more than this service takes, {service.settings.max_texts}")
+            raise too_many_texts(len(texts), service.settings.max_texts)
         recipe = service.recipe_name(body.recipe, body.utility, translation=True)
         note(request, recipe=recipe)
-        made = [service.translation_request(text, recipe, nbest=body.nbest, **_rules(body)) for text in texts]
+        translations = [service.translation_request(text, recipe, nbest=body.nbest, **_rules(body)) for text in texts]
         results = []
-        for answer in await answers_of(request, service, made):
+        for answer in await answers_of(request, service, translations):
             result = decision_body(answer, id=None, recipe=recipe, top=body.top, matrix=body.return_matrix)
             if body.return_candidates and answer.decision and answer.decision.candidates:
                 result["candidates"] = candidates_body(answer.decision.candidates)

@@ -119,7 +119,9 @@ class Client:
                 retry = exc.headers.get("Retry-After")
                 raise ServiceError(exc.code, _message(exc.read()), int(retry) if retry else None) from exc
         except OSError as exc:
-            raise ServiceError(0, f"{self.address} does not answer: {exc}") from exc
+            raise ServiceError(
+                0, f"{self.address} does not answer: {exc}; check the address and that mbr-serve is running"
+            ) from exc
         return json.loads(content)
 
 

@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
+import numpy as np
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from candidates.common.errors import InputError, UsageError
 from mbr.serve.answers import number
-from mbr.serve.errors import Problem
+from mbr.serve.errors import Problem, too_many_texts
 from mbr.serve.exchange import Json, answers_of, note, validation_problem
-from mbr.serve.jobs import Answer, TooLarge
-from mbr.serve.service import Service
+from mbr.serve.jobs import Answer
+from mbr.serve.service import NO_TRANSLATOR, Service
 from mbr.serve.shapes import Name, NotNegative, Positive, error_responses
 
 
@@ -146,7 +147,7 @@ def _add_rerank(api: FastAPI, service: Service) -> None:
         wanted = isinstance(body, RerankIn) and bool(body.return_documents)
         results = [
             {"index": place, "relevance_score": score, **({"document": {"text": texts[place]}} if wanted else {})}
-            for place, score in ranked(answer, len(texts))[: body.top_n]
+            for place, score in ranked(answer)[: body.top_n]
         ]
         meta = {"api_version": {"version": str(version)}, "billed_units": {"search_units": 1}}
         usage = {"total_tokens": answer.tokens}
@@ -173,7 +174,7 @@ def _add_rerank(api: FastAPI, service: Service) -> None:
         return Json(
             [
                 {"index": place, "score": score, **({"text": body.texts[place]} if wanted else {})}
-                for place, score in ranked(answer, len(body.texts))
+                for place, score in ranked(answer)
             ]
         )
 
@@ -187,18 +188,17 @@ async def _decided(
     return recipe, answer
 
 
-def ranked(answer: Answer, size: int) -> list[tuple[int, float]]:
-    """Positions with their scores, best first; equal texts share a score. Without scores all are 0, in their order.
+def ranked(answer: Answer) -> list[tuple[int, float]]:
+    """Positions with their scores, best first; equal texts share a score. Without scores (a fallback) it is 0.
 
-    Candidates that were not compared (a prefilter, a small budget) are left out.
+    Candidates that were not compared (guards, a prefilter, a small budget, a fallback) are left out.
     """
     decision = answer.decision
     assert decision is not None
     assert decision.candidates is not None
-    if not len(decision.scores):
-        return [(place, 0.0) for place in range(size)]
+    scores = decision.scores if len(decision.scores) else np.zeros(len(decision.candidates))
     positions = decision.candidates.positions
-    return [(place, number(decision.scores[k]) or 0.0) for k in decision.ranking for place in positions[k]]
+    return [(place, number(scores[k]) or 0.0) for k in decision.ranking for place in positions[k]]
 
 
 def _add_score(api: FastAPI, service: Service) -> None:
@@ -207,15 +207,17 @@ def _add_score(api: FastAPI, service: Service) -> None:
         note(request, recipe=recipe)
         if body.source is None:
             if not isinstance(body.text_1, str):
-                raise UsageError("text_1 is a list, which needs the source of these translations as `source`")
+                raise UsageError(
+                    "text_1 is a list of translations, and `source` is missing; send their source as `source`"
+                )
             texts = [body.text_2] if isinstance(body.text_2, str) else body.text_2
-            made = service.list_request(body.text_1, texts, recipe)
-            (answer,) = await answers_of(request, service, [made])
-            by_place = dict(ranked(answer, len(texts)))
+            decoding = service.list_request(body.text_1, texts, recipe)
+            (answer,) = await answers_of(request, service, [decoding])
+            by_place = dict(ranked(answer))
             scores = [by_place.get(place) for place in range(len(texts))]
         else:
-            made = service.pairs_request(body.source, _pairs(body.text_1, body.text_2), recipe)
-            (answer,) = await answers_of(request, service, [made])
+            scoring = service.pairs_request(body.source, _pairs(body.text_1, body.text_2), recipe)
+            (answer,) = await answers_of(request, service, [scoring])
             assert answer.scores is not None
             scores = [number(value) for value in answer.scores]
         data = [{"index": place, "object": "score", "score": value} for place, value in enumerate(scores)]
@@ -229,12 +231,15 @@ def _add_score(api: FastAPI, service: Service) -> None:
 
 def _pairs(first: str | list[str], second: str | list[str]) -> list[tuple[str, str]]:
     """One text against many, or as many against as many."""
-    ones, others = ([side] if isinstance(side, str) else side for side in (first, second))
-    if len(ones) == 1:
-        ones = ones * len(others)
-    if not ones or len(ones) != len(others):
-        raise InputError(f"text_1 has {len(ones)} texts and text_2 {len(others)}; expected one, or the same number")
-    return list(zip(ones, others, strict=True))
+    hypotheses, references = ([side] if isinstance(side, str) else side for side in (first, second))
+    if len(hypotheses) == 1:
+        hypotheses = hypotheses * len(references)
+    if not hypotheses or len(hypotheses) != len(references):
+        raise InputError(
+            f"text_1 has {len(hypotheses)} texts and text_2 {len(references)}; expected one text_1, or as many as "
+            "text_2; send one source with all its pairs, or a request for each"
+        )
+    return list(zip(hypotheses, references, strict=True))
 
 
 def _form_schema() -> dict[str, Any]:
@@ -264,22 +269,22 @@ def _add_libretranslate(api: FastAPI, service: Service) -> None:
         body = _libre(await request.body())
         texts = [body.q] if isinstance(body.q, str) else body.q
         if len(texts) > service.settings.max_texts:
-            raise TooLarge(f"{len(texts)} texts are more than this service takes, {service.settings.max_texts}")
+            raise too_many_texts(len(texts), service.settings.max_texts)
         translator = service.translator
         if translator is None:
-            raise UsageError("this service has no translation model")
+            raise UsageError(NO_TRANSLATOR)
         translator.check(body.source, body.target)
         if body.format not in (None, "text"):
-            raise UsageError(f"format {body.format!r:.40} is not supported; expected text")
+            raise UsageError(f"format {body.format!r:.40} is not supported; expected text; send plain text")
         recipe = service.recipe_name(None, translation=True)
         note(request, recipe=recipe)
-        made = [service.translation_request(text, recipe) for text in texts]
-        best = [_texts(answer) for answer in await answers_of(request, service, made)]
-        result: dict[str, Any] = {"translatedText": [some[0] for some in best]}
+        translations = [service.translation_request(text, recipe) for text in texts]
+        ranked_texts = [_texts(answer) for answer in await answers_of(request, service, translations)]
+        result: dict[str, Any] = {"translatedText": [candidates[0] for candidates in ranked_texts]}
         if body.alternatives:
-            result["alternatives"] = [some[1 : body.alternatives + 1] for some in best]
+            result["alternatives"] = [candidates[1 : body.alternatives + 1] for candidates in ranked_texts]
         if body.source == "auto":
-            result["detectedLanguage"] = [{"confidence": 0, "language": translator.source or "auto"} for _ in best]
+            result["detectedLanguage"] = [{"confidence": 0, "language": translator.source or "auto"} for _ in texts]
         if isinstance(body.q, str):
             result = {key: value[0] for key, value in result.items()}
         return Json(result)
@@ -312,7 +317,7 @@ def _libre(raw: bytes) -> LibreIn:
             if "alternatives" in content:
                 content["alternatives"] = int(content["alternatives"])
     except (ValueError, RecursionError) as exc:
-        raise Problem(400, "the body is neither valid JSON nor a valid form") from exc
+        raise Problem(400, "the body is neither valid JSON nor a valid form; send either, in UTF-8") from exc
     try:
         return LibreIn.model_validate(content)
     except ValidationError as exc:

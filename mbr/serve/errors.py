@@ -57,7 +57,15 @@ def problem_of(error: Exception) -> Problem:
         if isinstance(error, kind):
             retry = error.retry_after if isinstance(error, Refused) else 1
             return Problem(status, str(error), {"Retry-After": str(retry)} if status in (429, 503) else {})
-    return Problem(500, "this is a bug of the service; see its log")
+    return a_bug()
+
+
+def a_bug() -> Problem:
+    return Problem(500, "the service failed because of a bug; its log has the place; report it with X-Request-Id")
+
+
+def too_many_texts(texts: int, most: int) -> TooLarge:
+    return TooLarge(f"{texts} texts are more than this service takes, {most} (--max-texts); send several requests")
 
 
 def problem_headers(problem: Problem) -> dict[str, str]:

@@ -75,6 +75,6 @@ async def _client_leaves(request: Request) -> None:
 def validation_problem(errors: Sequence[Any]) -> Problem:
     """What pydantic found, without the values: these are texts of users."""
     if any(error["type"] == "json_invalid" for error in errors):
-        return Problem(400, "the body is not valid JSON")
+        return Problem(400, "the body is not valid JSON; send one JSON object in UTF-8")
     problems = [f"{'.'.join(str(part) for part in error['loc'][1:]) or 'body'}: {error['msg']}" for error in errors[:5]]
-    return Problem(422, "; ".join(problems))
+    return Problem(422, f"{'; '.join(problems)}; /openapi.json has the expected shape")

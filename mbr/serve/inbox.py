@@ -1,8 +1,8 @@
 """The door of the scheduler, open to any thread: requests are admitted, joined or refused, and wait here.
 
 Admission goes by estimated tokens of everything that is not finished, and by the seconds that these take at the speed
-measured so far, so that a queue is as short on a slow machine as on a quick one. A request equal to one under way waits
-for the same answer and costs nothing.
+of their recipe, measured when the service warmed up and ever since, so that a queue is as short on a slow machine as on
+a quick one. A request equal to one under way waits for the same answer and costs nothing.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 
 from candidates.common.errors import MbrError, UsageError
 from candidates.lists import CandidateList
 from mbr.serve.jobs import Generation, Job, QueueFull, Request, Ticket, TooLarge, Unavailable
+from mbr.serve.speed import Speeds
 from mbr.serve.watch import Watch
 
 LONGEST_RETRY = 60  # seconds
-FORGET = 0.98  # weight of the past in the measured speed, per step
-FIRST_GUESS = (20_000.0, 1.0)  # estimated tokens, and the seconds they take, before anything is measured
 # Others do not wait for more of a long request than this many tokens: it takes turns (`mbr.serve.portions`).
 LONG_TOKENS = 16_384
 
@@ -34,16 +34,16 @@ class Inbox:
         self._watch = watch
         self._changed = threading.Condition()
         self._fresh: list[Job] = []
-        self._made: list[tuple[Job, CandidateList | MbrError]] = []
+        self._prepared: list[tuple[Job, CandidateList | MbrError]] = []
         self._by_key: dict[Hashable, Job] = {}
         self._generation: Generation | None = None
         self._retired: list[Generation] = []
         self._draining = False
         self._noticed = False
         self._tokens = 0
-        self._ahead = 0  # tokens that a new request waits for
+        self._ahead: Counter[str] = Counter()  # tokens that a new request waits for, by recipe
         self._jobs = 0
-        self._speed = FIRST_GUESS
+        self._speeds = Speeds()
 
     @property
     def generation(self) -> Generation | None:
@@ -75,7 +75,7 @@ class Inbox:
                         f"{request.recipe!r} is not served; expected one of {', '.join(generation.decoders)}"
                     )
             keys = [_key(generation, request) for request in requests]
-            self._admit([r.tokens for r, key in zip(requests, keys, strict=True) if key not in self._by_key])
+            self._admit([request for request, key in zip(requests, keys, strict=True) if key not in self._by_key])
             tickets = [
                 self._enter(generation, request, key, prepare) for request, key in zip(requests, keys, strict=True)
             ]
@@ -86,18 +86,18 @@ class Inbox:
     def prepared(self, job: Job, result: CandidateList | MbrError) -> None:
         """The list of a job that had none, or the reason why there is none."""
         with self._changed:
-            self._made.append((job, result))
+            self._prepared.append((job, result))
         self.notify()
 
     def take(self, wait: float | None) -> tuple[list[Job], list[tuple[Job, CandidateList | MbrError]]]:
-        """New jobs, and lists that were made; without any, waits for a notice, or `wait` seconds (None: no limit)."""
+        """New jobs, and prepared lists; without any, waits for a notice, or `wait` seconds (None: no limit)."""
         with self._changed:
             if not self._fresh and not self._noticed and (wait is None or wait > 0):
                 self._changed.wait(wait)
             self._noticed = False
             fresh, self._fresh = self._fresh, []
-            made, self._made = self._made, []
-        return fresh, made
+            prepared, self._prepared = self._prepared, []
+        return fresh, prepared
 
     def notify(self) -> None:
         """Something other than a new job: a cancelled ticket, new decoders, the end."""
@@ -110,7 +110,7 @@ class Inbox:
         with self._changed:
             self._forget_key(job)
             self._tokens -= job.request.tokens
-            self._ahead -= min(job.request.tokens, LONG_TOKENS)
+            self._ahead[job.request.recipe] -= min(job.request.tokens, LONG_TOKENS)
             self._jobs -= 1
             job.generation.jobs -= 1
             self._report()
@@ -125,11 +125,10 @@ class Inbox:
             self._forget_key(job)
             return True
 
-    def measured(self, tokens: int, seconds: float) -> None:
-        """Tokens of finished work and the seconds of computing behind them, for admission."""
+    def measured(self, recipe: str, tokens: int, seconds: float) -> None:
+        """Estimated tokens that were done for requests of a recipe, and the seconds of computing that they took."""
         with self._changed:
-            past_tokens, past_seconds = self._speed
-            self._speed = (FORGET * past_tokens + tokens, FORGET * past_seconds + seconds)
+            self._speeds.add(recipe, tokens, seconds)
 
     def replace(self, generation: Generation) -> None:
         """From now on requests get these decoders; the old ones are closed when their last job has ended."""
@@ -137,6 +136,7 @@ class Inbox:
             if self._generation is not None:
                 self._retired.append(self._generation)
             self._generation = generation
+            self._speeds.update(generation.speeds)
         self.notify()
 
     def unused(self) -> list[Generation]:
@@ -161,17 +161,17 @@ class Inbox:
             raise Unavailable("the models are being loaded; try again when /ready answers 200")
         return self._generation
 
-    def _admit(self, new: Sequence[int]) -> None:
-        """Refuse requests of these tokens that do not fit, ever or now."""
-        tokens = sum(new)
+    def _admit(self, new: Sequence[Request]) -> None:
+        """Refuse requests that do not fit, ever or now."""
+        tokens = sum(request.tokens for request in new)
         if tokens > self.max_queue_tokens:
             self._watch.dropped("too large")
             raise TooLarge(
                 f"the request takes up to {tokens:,} tokens, and this service {self.max_queue_tokens:,} at once; send "
                 "fewer or shorter candidates, use a strategy with fewer passes, or raise --max-queue-tokens"
             )
-        done, seconds = self._speed
-        wait = (self._ahead + sum(min(length, LONG_TOKENS) for length in new)) * seconds / max(done, 1.0)
+        wait = sum(self._speeds.seconds(recipe, ahead) for recipe, ahead in self._ahead.items())
+        wait += sum(self._speeds.seconds(request.recipe, min(request.tokens, LONG_TOKENS)) for request in new)
         if self._jobs and (self._tokens + tokens > self.max_queue_tokens or wait > self.max_queue_seconds):
             self._watch.dropped("queue full")
             raise QueueFull(
@@ -193,7 +193,7 @@ class Inbox:
         if key is not None:
             self._by_key[key] = job
         self._tokens += request.tokens
-        self._ahead += min(request.tokens, LONG_TOKENS)
+        self._ahead[request.recipe] += min(request.tokens, LONG_TOKENS)
         self._jobs += 1
         generation.jobs += 1
         job.candidates = request.candidates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -116,6 +116,8 @@ class Generation:
 
     decoders: dict[str, Decoder]
     close: Callable[[], None]
+    # By recipe: estimated tokens, and the seconds that they took before the first request.
+    speeds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     jobs: int = 0
     signatures: dict[str, str] = field(default_factory=dict)
 
@@ -134,8 +136,11 @@ class Job:
     key: Hashable
     tickets: list[Ticket] = field(default_factory=list)
     candidates: CandidateList | None = None
+    starting: Generator[int, None, Decision | OpenConversation] | None = None  # its first stage and terms
+    starting_passes: int = 0
     conversation: OpenConversation | None = None
     pair_tokens: int = 1
+    single_tokens: int = 1  # of a pass of a term
     began: float | None = None
     tokens: int = 0
     credited: int = 0  # of its estimated tokens, those that count as done

@@ -33,7 +33,7 @@ KEY_IN_BODY = ("/translate",)
 
 
 class ApiKeys:
-    """The keys that are let in. Without any, everyone is."""
+    """The accepted API keys. Without any, every request is accepted."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._digests = [_digest(key) for key in keys]
@@ -48,10 +48,10 @@ class ApiKeys:
         try:
             lines = Path(file).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as exc:
-            raise InputError(f"{file}: the keys cannot be read: {exc}") from exc
+            raise InputError(f"{file}: the keys cannot be read: {exc}; expected a text file in UTF-8") from exc
         keys = [line.strip() for line in lines if line.strip()]
         if not keys:
-            raise InputError(f"{file}: no key; expected one per line")
+            raise InputError(f"{file}: no key; expected one per line; add one, or leave out --api-key-file")
         return cls(keys)
 
     def __len__(self) -> int:
@@ -100,10 +100,11 @@ class Guard:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             allowed = scope["path"] in OPEN_PATHS or self._keys.allow(_bearer(headers))
             if not allowed and scope["path"] not in KEY_IN_BODY:
-                raise Problem(401, "a key is needed; send it as `Authorization: Bearer KEY`")
+                raise _no_entry(_bearer(headers), "`Authorization: Bearer KEY`")
             body = await self._body(headers, receive)
             if not allowed and not self._keys.allow(_key_in(body)):
-                raise Problem(401, "a key is needed; send it as `api_key`, or as `Authorization: Bearer KEY`")
+                key = _key_in(body) or _bearer(headers)
+                raise _no_entry(key, "`api_key` in the body or `Authorization: Bearer KEY`")
         except Problem as problem:
             await refuse(send, problem)
             return
@@ -115,7 +116,7 @@ class Guard:
         most = self._settings.max_body_bytes
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > most:
-            raise Problem(413, f"the body has {length:.20} bytes; this service takes {most:,}")
+            raise Problem(413, f"the body has {length:.20} bytes; this service takes {most:,} (--max-body-bytes)")
         try:
             async with asyncio.timeout(self._settings.body_seconds):
                 body = await _read(receive, most)
@@ -149,7 +150,7 @@ async def _read(receive: Receive, most: int) -> bytes | None:
         part = message.get("body", b"")
         size += len(part)
         if size > most:
-            raise Problem(413, f"the body has more than {most:,} bytes, which is all that this service takes")
+            raise Problem(413, f"the body has more than the {most:,} bytes that this service takes (--max-body-bytes)")
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)
@@ -160,11 +161,13 @@ def _unpacked(body: bytes, most: int) -> bytes:
     try:
         content = unpack.decompress(body, most + 1)
     except zlib.error as exc:
-        raise Problem(400, "the body is not valid gzip") from exc
+        raise Problem(400, "the body is not valid gzip; send valid gzip, or no content-encoding") from exc
     if len(content) > most:
-        raise Problem(413, f"the unpacked body has more than {most:,} bytes, which is all that this service takes")
+        raise Problem(
+            413, f"the unpacked body has more than the {most:,} bytes that this service takes (--max-body-bytes)"
+        )
     if not unpack.eof or unpack.unused_data:
-        raise Problem(400, "the body is not one whole gzip stream")
+        raise Problem(400, "the body is not one complete gzip stream; send valid gzip, or no content-encoding")
     return content
 
 
@@ -192,8 +195,22 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _bearer(headers: dict[str, str]) -> str | None:
+    """The key in the headers, as UTF-8 where it can be read as such."""
     scheme, _, key = headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else None
+    if scheme.lower() != "bearer":
+        return None
+    try:
+        return key.strip().encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return key.strip()
+
+
+def _no_entry(key: str | None, where: str) -> Problem:
+    if key:
+        return Problem(
+            401, "the API key is wrong; expected one of the service's --api-key-file; check the key you send"
+        )
+    return Problem(401, f"this service needs an API key, and the request has none; send it as {where}")
 
 
 def _key_in(body: bytes | None) -> str | None:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from mbr.serve.errors import Problem
+from mbr.serve.errors import a_bug
 from mbr.serve.limits import App, Message, Receive, Scope, Send, refuse
 from mbr.serve.metrics import Metrics
 from mbr.serve.tracing import Spans
@@ -59,7 +59,7 @@ class Observed:
             except Exception as exc:
                 self._metrics.error(described(exc))
                 if status == 499:
-                    await refuse(watched, Problem(500, "this is a bug of the service; see its log"))
+                    await refuse(watched, a_bug())
             finally:
                 self._metrics.request(route, status)
                 facts = {"method": scope["method"], "route": route, "status": status}

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mbr.pipeline import portion_alone
 from mbr.pool import OpenConversation
 from mbr.serve.jobs import Job
-from mbr.utilities import MatrixUtility, PairUtility, Utility
+from mbr.utilities import MatrixUtility, Utility
 
 PORTION = 64  # pairs
 STEP_TOKENS = 4096
@@ -46,15 +47,7 @@ class Portions:
         return [conversation for conversation in waiting if conversation in self._pairs]
 
     def _add_alone(self, job: Job) -> None:
-        conversation = _open(job)
-        pairs = len(conversation.waiting_pairs)
-        if pairs > self._portion and isinstance(self._utility, PairUtility):
-            if not conversation.arranged and pairs == len(conversation.asked.pairs):
-                batches = self._utility.batches(conversation.triples())
-                if batches:
-                    conversation.arrange(batches)
-            pairs = conversation.whole_batches(self._portion)
-        self._add(job, pairs)
+        self._add(job, portion_alone(self._utility, _open(job), self._portion))
 
     def _fill(self, jobs: Sequence[Job]) -> None:
         young = [job for job in jobs if not is_long(job, self._portion)]

@@ -90,7 +90,11 @@ class PatientProtocol(H11Protocol):
         if self.transport.is_closing() or not self._between_requests:
             return
         if self.conn.our_state is h11.IDLE and self.conn.trailing_data[0]:
-            body = body_of(Problem(408, f"the head of the request was not complete after {self.header_seconds:g} s"))
+            body = body_of(
+                Problem(
+                    408, f"the head of the request was not complete after {self.header_seconds:g} s; send it faster"
+                )
+            )
             self.transport.write(
                 b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/json\r\n"
                 b"content-length: %d\r\n\r\n%s" % (len(body), body)

@@ -1,8 +1,8 @@
 """One thread owns models and pools; requests of any number of callers are decided together. No web library here.
 
 The loop: take new requests, drop those whose callers have gone, end those past their deadline, begin waiting ones first
-come first served while a step has room, score a portion of each in turn, answer. A step that raises is repeated request
-by request, so that only the culprit fails.
+come first served while a step has room, compute terms and score a portion of each in turn, answer. A step that raises
+is repeated request by request, so that only the request that fails gets the error.
 
     with Scheduler(max_queue_tokens=400_000) as scheduler:
         scheduler.replace({"default": decoder})
@@ -18,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +31,11 @@ from mbr.pool import OpenConversation, Pool
 from mbr.serve.inbox import Inbox
 from mbr.serve.jobs import Answer, Generation, Gone, Job, Request, Ticket, Unavailable
 from mbr.serve.portions import PORTION, STEP_TOKENS, Portions, is_long, next_tokens
-from mbr.serve.tokens import pair_tokens
+from mbr.serve.speed import Done
+from mbr.serve.starting import Starting
+from mbr.serve.tokens import pair_tokens, single_tokens
 from mbr.serve.watch import Watch
-from mbr.serve.work import as_error, cost, decoder_of, described, late, started
+from mbr.serve.work import as_error, cost, decoder_of, described, fallback_of, late
 from mbr.utilities import Utility
 
 MOST_OPEN = 256  # conversations of one pool
@@ -49,7 +50,7 @@ class Scheduler(Closing):
         max_queue_seconds: how long they may take, at the measured speed.
         portion: pairs of a request per step.
         step_tokens: tokens per step.
-        fallback: whether the first candidate stands in where scoring fails.
+        fallback: whether the first candidate that the guards keep stands in where scoring fails.
         watch: receives what happens.
     """
 
@@ -71,8 +72,9 @@ class Scheduler(Closing):
         self._pools: dict[int, tuple[Utility, Pool[Job]]] = {}
         self._jobs: dict[Job, None] = {}  # taken from the inbox and not ended, in the order of arrival
         self._waiting: deque[Job] = deque()  # with a list, not begun
+        self._starting = Starting(started=self._start, failed=self._fail, spent=self._spend, portion=portion)
         self._turn = 0
-        self._done_tokens = 0  # estimated tokens that were done since the last step
+        self._done = Done()
         self._stopping = threading.Event()
         self._to_prepare: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads = [
@@ -102,9 +104,17 @@ class Scheduler(Closing):
         """Tickets for these requests, all or none; may be called from any thread. Raises as `Inbox.submit`."""
         return self._inbox.submit(requests, self._to_prepare.put)
 
-    def replace(self, decoders: Mapping[str, Decoder], close: Callable[[], None] = lambda: None) -> None:
-        """Decide new requests with these decoders. The old ones finish theirs, then their `close` is called."""
-        self._inbox.replace(Generation(dict(decoders), close))
+    def replace(
+        self,
+        decoders: Mapping[str, Decoder],
+        close: Callable[[], None] = lambda: None,
+        speeds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        """Decide new requests with these decoders. The old ones finish theirs, then their `close` is called.
+
+        `speeds` by recipe: estimated tokens, and the seconds that they took (`mbr.serve.served`).
+        """
+        self._inbox.replace(Generation(dict(decoders), close, speeds or {}))
 
     def drain(self, seconds: float) -> int:
         """Take no new work and wait until all is answered; returns how many requests are left after `seconds`."""
@@ -148,29 +158,32 @@ class Scheduler(Closing):
             generation.close()
 
     def _round(self) -> None:
-        fresh, made = self._inbox.take(self._patience())
+        fresh, prepared = self._inbox.take(self._patience())
         for job in fresh:
             self._jobs[job] = None
             if job.candidates is not None:
                 self._waiting.append(job)
-        for job, result in made:
+        for job, result in prepared:
             if isinstance(result, CandidateList):
                 job.candidates = result
                 self._waiting.append(job)
             else:
                 self._fail(job, result)
         self._end_cancelled_and_late()
+        self._starting.new_round()
         self._begin_waiting()
         for utility, pool in list(self._pools.values()):
             if len(pool):
                 self._step(utility, pool)
+        for recipe, tokens, seconds in self._done.take():
+            self._inbox.measured(recipe, tokens, seconds)
         for generation in self._inbox.unused():
             self._pools = {key: entry for key, entry in self._pools.items() if len(entry[1])}
             generation.close()
 
     def _patience(self) -> float | None:
-        """How long the loop may sleep: not at all with open conversations, else until the next deadline."""
-        if self._waiting or any(len(pool) for _, pool in self._pools.values()):
+        """How long the loop may sleep: not at all with work to do, else until the next deadline."""
+        if self._waiting or len(self._starting) or any(len(pool) for _, pool in self._pools.values()):
             return 0
         deadlines = [t.deadline for job in self._jobs for t in tuple(job.tickets) if t.deadline is not None]
         return max(min(deadlines) - time.monotonic(), 0.001) if deadlines else None
@@ -208,44 +221,54 @@ class Scheduler(Closing):
         self._finish(job, conversation)
 
     def _begin_waiting(self) -> None:
-        while self._waiting:
+        """Waiting jobs in their order, while the round has time and the next step has room for another young one."""
+        while self._waiting and self._starting.has_time:
             job = self._waiting[0]
             if not job.ended:
                 utility, pool = self._pool(job.decoder)
                 open_jobs = [key for key, _ in pool.open()]
                 young = [key for key in open_jobs if not is_long(key, self._portion)]
                 tokens = sum(next_tokens(utility, key, self._portion) for key in young)
-                if tokens >= self._step_tokens or len(open_jobs) >= MOST_OPEN:
+                tokens += sum(self._portion * key.pair_tokens for key in self._starting.young)
+                if tokens >= self._step_tokens or len(open_jobs) + len(self._starting) >= MOST_OPEN:
                     return
-                self._begin(job, pool)
+                self._begin(job)
             self._waiting.popleft()
 
-    def _begin(self, job: Job, pool: Pool[Job]) -> None:
+    def _begin(self, job: Job) -> None:
         assert job.candidates is not None
         job.began = time.monotonic()
         self._watch.began(job.began - job.submitted)
-        job.pair_tokens = max(pair_tokens(job.decoder, job.candidates.source, job.candidates.texts), 1)
-        try:
-            start = started(job)
-        except Exception as exc:
-            self._fail(job, exc)
-            return
+        source, texts = job.candidates.source, job.candidates.texts
+        job.pair_tokens = max(pair_tokens(job.decoder, source, texts), 1)
+        job.single_tokens = single_tokens(source, texts)
+        self._starting.begin(job)
+
+    def _start(self, job: Job, start: Decision | OpenConversation) -> None:
+        """Terms are there: pairs are next, or nothing needs scoring."""
         if isinstance(start, Decision):
             self._end(job, decision=start)
         else:
             job.conversation = start
-            pool.add(job, start)
+            self._pool(job.decoder)[1].add(job, start)
+
+    def _spend(self, job: Job, passes: int, seconds: float) -> None:
+        """A turn of a job's first stage and terms."""
+        self._done.credit(job, passes * job.single_tokens)
+        self._done.spend(job, seconds)
 
     def _step(self, utility: Utility, pool: Pool[Job]) -> None:
         plan = Portions(utility, [job for job, _ in pool.open()], self._portion, self._step_tokens)
         self._turn += 1
         rows = 0
+        shares: dict[Job, float] = {}
         for job in plan.chosen:
             assert job.conversation is not None
             job.turn = self._turn
             rows += (pairs := plan.pairs(job.conversation))
             job.tokens += cost(utility, job.conversation, pairs)
-            self._credit(job, pairs * job.pair_tokens)
+            self._done.credit(job, pairs * job.pair_tokens)
+            shares[job] = max(next_tokens(utility, job, pairs), 1)
         before, began = utility.work(), time.perf_counter()
         try:
             ended = pool.step(plan.conversations, plan.pairs)
@@ -255,8 +278,8 @@ class Scheduler(Closing):
             self._finish(job, conversation)
         seconds, after = time.perf_counter() - began, utility.work()
         self._watch.step(rows, after.tokens - before.tokens, after.padding - before.padding, seconds)
-        self._inbox.measured(self._done_tokens, seconds)
-        self._done_tokens = 0
+        for job, share in shares.items():
+            self._done.spend(job, seconds * share / sum(shares.values()))
 
     def _one_by_one(self, utility: Utility, pool: Pool[Job], jobs: Iterable[Job]) -> list[tuple[Job, OpenConversation]]:
         """The step again for each request by itself; those that raise again have failed."""
@@ -289,17 +312,23 @@ class Scheduler(Closing):
             self._fail(job, late(job) if job.stopped else exc)
 
     def _fail(self, job: Job, exc: Exception) -> None:
-        """No decision: the first candidate stands in where that was agreed, or the caller gets the error.
+        """No decision: a fallback stands in where that was agreed, or the caller gets the error.
 
-        A request that is wrong by itself gets its error in any case.
+        A request that is wrong by itself gets its error in any case, and so does one whose guards cannot be applied.
         """
         error = as_error(exc)
         agreed = self._fallback and not isinstance(error, (InputError, UsageError)) and job.request.pairs is None
-        if not agreed or job.candidates is None:
+        decision = None
+        if agreed and job.candidates is not None:
+            try:
+                decision = fallback_of(job, error)
+            except Exception as again:
+                error = as_error(again)
+        if decision is None:
             self._end(job, error=error, reason="deadline" if job.stopped else "failed")
-            return
-        self._watch.fallback()
-        self._end(job, decision=replace(decoder_of(job), on_error="fallback").failed(job.candidates, error))
+        else:
+            self._watch.fallback()
+            self._end(job, decision=decision)
 
     def _end(
         self,
@@ -315,6 +344,7 @@ class Scheduler(Closing):
             return
         job.ended = True
         self._jobs.pop(job, None)
+        self._starting.remove(job)
         self._pool(job.decoder)[1].remove(job)
         now = time.monotonic()
         began = now if job.began is None else job.began
@@ -327,7 +357,8 @@ class Scheduler(Closing):
             queue_seconds=began - job.submitted,
             inference_seconds=now - began,
         )
-        self._credit(job, job.request.tokens)  # adaptive strategies end early
+        if not job.stopped and (scores is not None or (decision is not None and decision.error is None)):
+            self._done.credit(job, job.request.tokens)  # adaptive strategies end early
         if decision is not None:
             self._watch.ended(job.request.recipe, now - began, decision.passes)
             if job.stopped:
@@ -338,12 +369,6 @@ class Scheduler(Closing):
             else:
                 self._watch.dropped(reason)
                 ticket.fail(error)
-
-    def _credit(self, job: Job, tokens: int) -> None:
-        """Count some of a job's estimated tokens as done, for the measured speed."""
-        tokens = max(min(tokens, job.request.tokens - job.credited), 0)
-        job.credited += tokens
-        self._done_tokens += tokens
 
     def _pool(self, decoder: Decoder) -> tuple[Utility, Pool[Job]]:
         """The pool of a decoder's utility, which all recipes with the same model share."""
@@ -365,4 +390,4 @@ class Scheduler(Closing):
                 if not isinstance(exc, MbrError):
                     self._watch.error(described(exc))
                 self._inbox.prepared(job, as_error(exc))
-            self._inbox.measured(0, time.perf_counter() - began)
+            self._inbox.measured(job.request.recipe, 0, time.perf_counter() - began)

@@ -7,6 +7,7 @@ that the bundled translator makes.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -18,20 +19,21 @@ from mbr.opening import Models, Runtime, open_decoder
 from mbr.pipeline import Decoder
 from mbr.recipe import Changes, Recipe, plan, read_recipe
 from mbr.serve.cache import ScoreCache
+from mbr.serve.tokens import list_tokens
 
 DEFAULT, TRANSLATIONS = "default", "translations"
 # They need no model, so that any request may name them.
 LEXICAL = ("chrf", "chrf++", "bleu")
-# A list of the kind that the bundled models are for, to warm up with.
-WARM_UP = CandidateList.of(
-    "A dog runs.",
-    [
-        Candidate("Ein Hund läuft.", -1.0),
-        Candidate("Der Hund läuft.", -2.0),
-        Candidate("Ein Hund rennt.", -2.5),
-    ],
-    id="warm-up",
-)
+SUBJECTS = ("Ein Hund", "Der Hund", "Dieser Hund", "Ein großer Hund")
+VERBS = ("läuft", "rennt", "geht", "springt", "lief")
+QUICK = 0.5  # seconds; a model that takes longer for a list is not timed on the next, which is longer
+
+
+def warm_up_list(place: str, size: int) -> CandidateList:
+    """A list of the kind that the bundled models are for; another place gives other texts, which no cache has."""
+    texts = [f"{subject} {verb} in {place}." for verb in VERBS for subject in SUBJECTS]
+    entries = [Candidate(text, -1.0 - 0.1 * number) for number, text in enumerate(texts[:size])]
+    return CandidateList.of(f"A dog runs in {place}.", entries, id="warm-up")
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,23 @@ class Words:
 
 
 class Served(Closing):
-    """Loaded decoders by name; `default` decides lists, `translations` what the translator makes."""
+    """Loaded decoders by name; `default` decides lists, `translations` what the translator makes.
 
-    def __init__(self, decoders: Mapping[str, Decoder], default: str, translations: str, models: Models) -> None:
+    `speeds` by name: estimated tokens of a list (`mbr.serve.tokens`), and the seconds that it took.
+    """
+
+    def __init__(
+        self,
+        decoders: Mapping[str, Decoder],
+        default: str,
+        translations: str,
+        models: Models,
+        speeds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
         self.decoders = dict(decoders)
         self.default = default
         self.translations = translations
+        self.speeds = dict(speeds or {})
         self._models = models
 
     def close(self) -> None:
@@ -80,7 +93,8 @@ def load(
     origin: Origin | None,
     changed: Callable[[Recipe], Recipe] = lambda recipe: recipe,
 ) -> Served:
-    """Load all models and decide a short list with each decoder, so that the first request is as quick as the others.
+    """Load all models and decide short lists with each decoder: the first request is as quick as the others, and the
+    speed of each is measured.
 
     Args:
         origin: of the lists that the translator makes; None where there is none.
@@ -102,25 +116,36 @@ def load(
     recipes |= {name: Recipe(name) for name in LEXICAL}
     with ExitStack() as stack:
         models = stack.enter_context(Models(runtime))
-        decoders = {}
+        decoders, speeds = {}, {}
         for name, recipe in recipes.items():
             if recipe.budget_total is not None:
-                raise UsageError(f"recipe {name!r} has a budget for all lists together, which a service never sees")
+                raise UsageError(
+                    f"recipe {name!r} has a budget for all lists together (budget-total), which a service cannot keep; "
+                    "leave it out"
+                )
             decoders[name] = open_decoder(changed(recipe), models=models, memory_of=cache.of)
-            warm_up(name, decoders[name])
+            speeds[name] = warm_up(name, decoders[name])
         stack.pop_all()
-    return Served(decoders, default, translations, models)
+    return Served(decoders, default, translations, models, speeds)
 
 
-def warm_up(name: str, decoder: Decoder) -> None:
-    """Decide a short list.
+def warm_up(name: str, decoder: Decoder) -> tuple[float, float]:
+    """Decide short lists; returns the estimated tokens of the last one and the seconds that it took.
 
     Raises:
         ModelError: the recipe cannot decide it.
     """
-    (decision,) = decoder.decide([WARM_UP])
+    (decision,) = decoder.decide([warm_up_list("Rom", 3)])
     if not decision.text:
-        raise ModelError(f"recipe {name!r} cannot decide a list of three short sentences")
+        raise ModelError(f"recipe {name!r} cannot decide a list of three short sentences; try it with mbr-decode")
+    for place, size in (("Paris", 3), ("London", 8), ("Berlin", len(SUBJECTS) * len(VERBS))):
+        item = warm_up_list(place, size)
+        began = time.perf_counter()
+        decoder.decide([item])
+        seconds = time.perf_counter() - began
+        if seconds > QUICK:
+            break
+    return float(list_tokens(decoder, item)), seconds
 
 
 def _stem(word: str) -> str:

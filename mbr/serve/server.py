@@ -22,6 +22,7 @@ import uvicorn
 
 from candidates.command.console import Console
 from candidates.common.errors import InputError, MbrError
+from candidates.common.words import counted
 from mbr.serve.limits import App
 from mbr.serve.protocol import limited
 from mbr.serve.served import Served
@@ -76,8 +77,9 @@ class Running:
         self._loading = loading
         self._console = console
         self._error: MbrError | None = None
-        self._loader: threading.Thread | None = None
-        self._reload_again = False
+        self._loading_lock = threading.Lock()
+        self._is_loading = True
+        self._reload_again = False  # SIGHUP came while models were being loaded
         self._code = 0
         self._server = make_server(app, service.settings)
 
@@ -102,12 +104,8 @@ class Running:
         loop.add_signal_handler(signal.SIGINT, self._end, 128 + signal.SIGINT)
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, self._reload)
-        self._in_background(self._start)
+        _in_background(self._start)
         await self._server.serve(sockets=[self._listener])
-
-    def _in_background(self, work: Callable[[], None]) -> None:
-        self._loader = threading.Thread(target=work, name="mbr-serve-loader", daemon=True)
-        self._loader.start()
 
     def _start(self) -> None:
         """Load everything. Without models there is nothing to serve: the process ends with the reason."""
@@ -115,30 +113,39 @@ class Running:
             translator = self._loading.translator()
             self._service.start(self._loading.served(translator), translator)
         except Exception as exc:
-            self._error = exc if isinstance(exc, MbrError) else MbrError(f"loading failed: {described(exc)}")
+            self._error = exc if isinstance(exc, MbrError) else MbrError(_not_loaded(exc))
             self._server.should_exit = True
             return
         info = self._service.info()
         self._console.info(f"ready: {', '.join(info['recipes'])}", recipes=info["recipes"])
+        if not self._ends_loading():
+            self._load_again()
 
     def _reload(self) -> None:
         """Load the recipes again; those that are served stay until the new ones have decided a list."""
-        if self._loader is not None and self._loader.is_alive():
-            self._reload_again = True
-            return
-        self._in_background(self._load_again)
+        with self._loading_lock:
+            if self._is_loading:
+                self._reload_again = True
+                return
+            self._is_loading = True
+        _in_background(self._load_again)
 
     def _load_again(self) -> None:
         while True:
-            self._reload_again = False
             try:
                 self._service.reload(self._loading.served(self._service.translator))
                 self._console.info(f"reloaded: {', '.join(self._service.info()['recipes'])}")
             except Exception as exc:
                 reason = str(exc) if isinstance(exc, MbrError) else described(exc)
                 self._console.error(f"not reloaded, the recipes are the old ones: {reason}")
-            if not self._reload_again:
+            if self._ends_loading():
                 return
+
+    def _ends_loading(self) -> bool:
+        """Whether no signal asks to load once more. One lock for both, so that none is lost in between."""
+        with self._loading_lock:
+            self._is_loading, self._reload_again = self._reload_again, False
+            return not self._is_loading
 
     def _end(self, code: int) -> None:
         """The first signal: finish what is under way. A second one: end at once."""
@@ -148,15 +155,25 @@ class Running:
         self._code = code
         self._service.state = "ending"
         under_way, seconds = self._service.scheduler.jobs, self._service.settings.drain_seconds
-        self._console.info(f"ending: {under_way} requests under way have {seconds:g} s", requests=under_way)
+        self._console.info(
+            f"ending: up to {seconds:g} s for {counted(under_way, 'request')} under way", requests=under_way
+        )
         threading.Thread(target=self._drain, name="mbr-serve-drain", daemon=True).start()
 
     def _drain(self) -> None:
         left = self._service.drain(self._service.settings.drain_seconds)
         if left:
-            self._console.warn(f"ended with {left} requests unfinished; they got 503", requests=left)
+            self._console.warn(f"ended with {counted(left, 'request')} unfinished, answered with 503", requests=left)
         self._service.scheduler.close()  # requests that are left get their answer now
         self._server.should_exit = True
+
+
+def _not_loaded(exc: Exception) -> str:
+    return f"the models cannot be loaded: {described(exc)}; check this installation with mbr-doctor"
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="mbr-serve-loader", daemon=True).start()
 
 
 def listen(host: str, port: int) -> socket.socket:

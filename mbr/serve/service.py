@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -18,13 +19,18 @@ from mbr.serve.jobs import OnDeadline, Request, TooLarge, Unavailable
 from mbr.serve.scheduler import Scheduler
 from mbr.serve.served import LEXICAL, Served
 from mbr.serve.settings import Settings
-from mbr.serve.tokens import list_tokens, pair_tokens, translation_tokens
+from mbr.serve.tokens import list_tokens, pair_tokens, text_tokens, translation_tokens
 from mbr.serve.translator import Translator
 from mbr.serve.watch import Watch
 from mbr.utilities import QualityUtility
 
 # Callers name their own requests; inside, all lists have this name, since equal requests are joined.
 ID = "request"
+NO_TRANSLATOR = (
+    "this service has no translation model; send candidates to /v1/decode, or start it with --translator MODEL"
+)
+FEW = 4  # candidates that warm the translator up
+QUICK_TRANSLATION = 2.0  # seconds for them; a translator that takes longer, or is far away, is not timed on more
 
 
 class Service(Closing):
@@ -38,6 +44,7 @@ class Service(Closing):
         self.state: Literal["starting", "ready", "ending"] = "starting"
         self.translator: Translator | None = None
         self._served: Served | None = None
+        self._making = (0.0, 0.0)  # tokens of candidates that the translator made to warm up, and seconds
         self._lock = threading.Lock()
         self.scheduler = Scheduler(
             max_queue_tokens=settings.max_queue_tokens,
@@ -52,16 +59,20 @@ class Service(Closing):
         """Ready: what is served has been loaded and has decided a list."""
         self.translator = translator
         if translator is not None:
-            translator.candidates("A dog runs.", min(self.settings.nbest, 4))
+            self._making = self._measured(translator)
         self.reload(served)
         if self.state == "starting":
             self.state = "ready"
 
     def reload(self, served: Served) -> None:
         """Serve this from now on; requests under way finish with what they began with."""
+        speeds = dict(served.speeds)
+        if served.translations in speeds:
+            tokens, seconds = speeds[served.translations]
+            speeds[served.translations] = (tokens + self._making[0], seconds + self._making[1])
         with self._lock:
             self._served = served
-            self.scheduler.replace(served.decoders, served.close)
+            self.scheduler.replace(served.decoders, served.close, speeds)
 
     def drain(self, seconds: float) -> int:
         """Take no new requests and finish those under way; returns how many are left after `seconds`."""
@@ -85,7 +96,7 @@ class Service(Closing):
         if served is None:
             raise Unavailable("the models are being loaded; try again when /ready answers 200")
         if recipe is not None and utility is not None:
-            raise UsageError("recipe and utility were both given; expected one of them")
+            raise UsageError("the request has both recipe and utility; expected one of them; leave the other out")
         if utility is not None and utility not in LEXICAL:
             users = [name for name, decoder in served.decoders.items() if decoder.utility.name == utility]
             if not users:
@@ -135,11 +146,13 @@ class Service(Closing):
         """A text to translate and decide."""
         nbest = nbest or self.settings.nbest
         if nbest > self.settings.max_candidates:
-            raise UsageError(f"nbest {nbest} is out of range; expected at most {self.settings.max_candidates}")
+            raise UsageError(
+                f"nbest {nbest} is out of range; expected at most {self.settings.max_candidates} (--max-candidates)"
+            )
         check_text(text, "text")
         translator = self.translator
         if translator is None:
-            raise UsageError("this service has no translation model; send candidates to /v1/decode")
+            raise UsageError(NO_TRANSLATOR)
         return Request(
             recipe,
             prepare=lambda: translator.candidates(text, nbest),
@@ -182,9 +195,20 @@ class Service(Closing):
             "queue": {"requests": self.scheduler.jobs, "tokens": self.scheduler.queue_tokens},
         }
 
+    def _measured(self, translator: Translator) -> tuple[float, float]:
+        """Tokens of candidates that are made to warm up, and the seconds that they took."""
+        text, tokens, seconds = "A dog runs.", 0, 0.0
+        for nbest in (min(self.settings.nbest, FEW), self.settings.nbest):
+            began = time.perf_counter()
+            translator.candidates(text, nbest)
+            tokens, seconds = nbest * text_tokens(text), time.perf_counter() - began
+            if seconds > QUICK_TRANSLATION:
+                break
+        return float(tokens), seconds
+
     def _decoder(self, recipe: str) -> Decoder:
         if recipe not in self.scheduler.recipes:  # replaced since its name was looked up
-            raise UsageError(f"recipe {recipe!r:.60} is not served any more")
+            raise UsageError(f"recipe {recipe!r:.60} is not served any more; /info has the names that are")
         return self.scheduler.recipes[recipe]
 
     def _check_size(self, candidates: int) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -38,12 +39,15 @@ class Settings:
     cache_scores: int = _limit(100_000, "scores of pairs kept in memory; 0 keeps none", least=0)
     portion: int = _limit(64, "pairs of a request that are scored before others have their turn")
     step_tokens: int = _limit(4096, "tokens that are scored together")
+    workers_per_device: int = _limit(1, "batches that a device computes at the same time")
 
     def __post_init__(self) -> None:
         for limit in fields(self):
             value, least = getattr(self, limit.name), limit.metadata["least"]
-            if not value >= least:
-                raise UsageError(f"{flag(limit.name)} {value} is out of range; expected at least {least}")
+            if not (value >= least and math.isfinite(value)):
+                raise UsageError(
+                    f"{flag(limit.name)} {value} is out of range; expected a finite number of at least {least}"
+                )
         if self.nbest > self.max_candidates:
             raise UsageError(f"--nbest {self.nbest} is more than --max-candidates {self.max_candidates}; lower it")
 

@@ -105,6 +105,14 @@ class Matrix(BaseModel):
     relation: str
 
 
+class Dropped(BaseModel):
+    """A candidate that guards dropped, and the guards that it breaks."""
+
+    text: str
+    position: int
+    guards: list[str]
+
+
 class DecodeOut(BaseModel):
     id: str | int | None
     text: str
@@ -119,6 +127,9 @@ class DecodeOut(BaseModel):
     ranking: list[Ranked]
     partial: bool
     flags: list[str]
+    dropped: int | None = None
+    dropped_by: dict[str, int] | None = None
+    dropped_candidates: list[Dropped] | None = None
     error: str | None = None
     usage: Usage
     recipe: str

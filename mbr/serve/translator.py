@@ -43,7 +43,7 @@ class Translator(Closing):
         if (self.source and source not in ("auto", self.source)) or (self.target and target != self.target):
             raise InputError(
                 f"{source!r:.20} to {target!r:.20} is not supported; this service translates {self.source or 'any'} to "
-                f"{self.target or 'any'}"
+                f"{self.target or 'any'} (/languages)"
             )
 
     def languages(self) -> list[dict[str, object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,20 +12,28 @@ from numpy.typing import NDArray
 
 from candidates.common.errors import MbrError, ModelError, ResourceError
 from mbr.decide import Decision
-from mbr.pipeline import Decoder
+from mbr.pipeline import Decoder, ListConversation
 from mbr.pool import OpenConversation
 from mbr.serve.jobs import DeadlinePassed, Job
 from mbr.strategies import Ask, Conversation, Outcome
 from mbr.utilities import PairUtility, QualityUtility, Utility
 
 
-def started(job: Job) -> Decision | OpenConversation:
-    """The conversation of a job, or the decision where nothing needs scoring."""
+def started_in_portions(job: Job, portion: int) -> Generator[int, None, Decision | OpenConversation]:
+    """The conversation of a job, or the decision where nothing needs scoring; yields the passes of each portion."""
     assert job.candidates is not None
     if job.request.pairs is not None:
         return OpenConversation(job.candidates, _ask_once(job.request.pairs))
-    (start,) = decoder_of(job).start([job.candidates])
-    return start
+    return (yield from decoder_of(job).start_in_portions(job.candidates, portion))
+
+
+def fallback_of(job: Job, error: MbrError) -> Decision:
+    """The first candidate that the guards keep, and with a first stage, that it keeps."""
+    decoder = replace(decoder_of(job), on_error="fallback")
+    if isinstance(job.conversation, ListConversation):
+        return decoder.failed(job.conversation.compared, error)
+    assert job.candidates is not None
+    return decoder.failed(job.candidates, error)
 
 
 def decoder_of(job: Job) -> Decoder:
@@ -48,7 +57,10 @@ def as_error(exc: Exception) -> MbrError:
         return exc
     if isinstance(exc, MemoryError):
         return ResourceError("out of memory; send fewer or shorter candidates, or try again later")
-    error = ModelError(f"scoring failed: {type(exc).__name__} (see the log of the service)")
+    error = ModelError(
+        f"scoring failed: {type(exc).__name__} (the log of the service has the place); send the request again, or use "
+        "another recipe"
+    )
     error.__cause__ = exc
     return error
 
@@ -65,7 +77,7 @@ def late(job: Job) -> DeadlinePassed:
     if job.candidates is None:
         state = "its candidates were still being made"
     elif job.conversation is None:
-        state = "it was waiting"
+        state = "it was waiting" if job.starting is None else "its terms were being computed"
     elif job.request.on_deadline == "best" and not job.decoder.strategy.anytime:
         state = f"strategy {job.decoder.strategy.name!r} cannot decide before its end; use race, halving or prune"
     else:

@@ -12,7 +12,7 @@ Subclass `Term`, give it a name, and register it (docs/terms.md).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -49,6 +49,22 @@ class Term(Closing, ABC):
         Work is best pooled over the lists. `references` has what candidates count as pseudo-references.
         """
 
+    def in_portions(
+        self, item: CandidateList, references: ReferenceWeights, most: int
+    ) -> Generator[int, None, Values | MbrError]:
+        """`values` of one list in portions of about `most` passes of a model; yields the passes of each.
+
+        A service answers other requests between them. The portions must have the bits of `values`, or nearly. Without
+        this method the term of a list is one portion.
+        """
+        (values,) = self.values([item], references)
+        yield self.passes(len(item))
+        return values
+
+    def passes(self, size: int) -> int:
+        """Passes of a model for a list of this many candidates, by which a service estimates its work."""
+        return 0
+
     def settings(self) -> dict[str, object]:
         """Everything of this term that may change a decision, for the signature."""
         return {}
@@ -70,3 +86,15 @@ class Term(Closing, ABC):
 def word_count(text: str) -> float:
     """Words between spaces, but at least a sixth of the characters, which serves languages without spaces."""
     return max(float(len(text.split())), len(text) / 6)
+
+
+def joined(batches: Iterable[Sequence[int]], most: int) -> Iterator[list[int]]:
+    """Consecutive batches together, up to `most` places, but at least one batch."""
+    portion: list[int] = []
+    for batch in batches:
+        if portion and len(portion) + len(batch) > most:
+            yield portion
+            portion = []
+        portion.extend(batch)
+    if portion:
+        yield portion

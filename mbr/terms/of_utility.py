@@ -6,7 +6,7 @@ scores pairs one by one (`resume-metric`, `bleurt`) takes N * N passes per list,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from candidates.common.errors import MbrError, ModelError
 from candidates.lists import CandidateList
 from mbr.decide import ReferenceWeights
-from mbr.terms.base import Term, Values
+from mbr.terms.base import Term, Values, joined
 from mbr.utilities import MatrixUtility, PairUtility, QualityUtility, Utility
 
 
@@ -46,6 +46,31 @@ class OfUtility(Term):
             return list(_split(scores, [len(item) for item in lists]))
         matrices = self._pairs(lists) if isinstance(self.utility, PairUtility) else self._matrices(lists)
         return [_expected(matrix, item, references) for matrix, item in zip(matrices, lists, strict=True)]
+
+    def in_portions(
+        self, item: CandidateList, references: ReferenceWeights, most: int
+    ) -> Generator[int, None, Values | MbrError]:
+        self.utility.progress = False
+        rows: list[Any]
+        compute: Any
+        if isinstance(self.utility, QualityUtility):
+            rows, compute, batches = _each([item]), self.utility.score_each, None
+        elif isinstance(self.utility, PairUtility):
+            rows, compute = _all_pairs([item]), self.utility.score_pairs
+            batches = self.utility.batches(rows)
+        else:  # all pairs of a list are computed at once
+            return (yield from super().in_portions(item, references, most))
+        scores = np.empty(len(rows))
+        singly = [[place] for place in range(len(rows))]
+        for places in joined(singly if batches is None else [batch.tolist() for batch in batches], most):
+            scores[places] = self._scores([rows[place] for place in places], compute)
+            yield len(places)
+        if isinstance(self.utility, QualityUtility):
+            return scores
+        return _expected(scores.reshape(len(item), -1), item, references)
+
+    def passes(self, size: int) -> int:
+        return size**2 if isinstance(self.utility, PairUtility) else size
 
     def cost(self, lists: Sequence[CandidateList]) -> dict[str, Any]:
         if isinstance(self.utility, QualityUtility):

@@ -8,14 +8,14 @@ forced decoding with any CTranslate2 or transformers translator: N passes of a s
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
 from candidates.common.errors import MbrError, ModelError, UsageError
 from candidates.lists import CandidateList
 from mbr.decide import ReferenceWeights
-from mbr.terms.base import Term, Values, word_count
+from mbr.terms.base import Term, Values, joined, word_count
 
 # The first lists show whether the model translates the right way: the probabilities of both directions are compared.
 PROBED_LISTS = 8
@@ -91,6 +91,22 @@ class Reverse(Term):
         rows = [(item.source, text) for item in lists for text in item.texts]
         return list(np.split(self._scores(rows), np.cumsum([len(item) for item in lists])[:-1]))
 
+    def in_portions(
+        self, item: CandidateList, references: ReferenceWeights, most: int
+    ) -> Generator[int, None, Values | MbrError]:
+        if self._probed is not None:
+            self._check_direction([item], self._probed)
+            yield 0
+        rows = [(item.source, text) for text in item.texts]
+        scores = np.empty(len(rows))
+        for places in joined(self._scorer.batches([(text, source) for source, text in rows]), most):
+            scores[places] = self._scores([rows[place] for place in places])
+            yield len(places)
+        return scores
+
+    def passes(self, size: int) -> int:
+        return size
+
     def close(self) -> None:
         self._scorer.close()
 
@@ -109,7 +125,7 @@ class Reverse(Term):
         refused again.
         """
         telling = [pairs for item in lists if (pairs := _telling_pairs(item))][:PROBED_LISTS]
-        pairs = [pair for some in telling for pair in some]
+        pairs = [pair for of_list in telling for pair in of_list]
         back, forth = self._scores(pairs), self._scores([(text, source) for source, text in pairs])
         probed.extend(zip(back.tolist(), forth.tolist(), strict=True))
         if len(probed) < LEAST_PAIRS:

@@ -108,8 +108,8 @@ def test_the_command_takes_a_glossary_and_signs_its_content(run: Run, tmp_path: 
     preferred = run("mbr-decode", *words, "--glossary", "terms.tsv", "--add", "glossary=100")
     assert required.stdout == preferred.stdout == TEXTS[3] + "\n"
     digest = read_glossary(file).digest
-    assert f"|guards:glossary|guards.glossary.file:terms.tsv|guards.glossary.digest:{digest}|" in required.stderr
-    assert f"|add.glossary:100.0|add.glossary.file:terms.tsv|add.glossary.digest:{digest}|" in preferred.stderr
+    assert f"|guards:glossary|guards.glossary.digest:{digest}|guards.glossary.file:terms.tsv|" in required.stderr
+    assert f"|add.glossary:100.0|add.glossary.digest:{digest}|add.glossary.file:terms.tsv|" in preferred.stderr
     glossary(tmp_path, "hard drive\tFestplatte", "a line without a tab")
     wrong = run("mbr-decode", *words, "--glossary", "terms.tsv")
     assert wrong.returncode == 3

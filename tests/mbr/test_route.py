@@ -83,6 +83,8 @@ def test_conditions_hold_where_they_should(text: str, made: Decision, holds: boo
         ("margin.__class__<1", "'margin.__class__' is unknown"),
         ("tie<1", "tie is true or false and not compared; write tie, or not tie"),
         ("1>guard:urls", "guard:urls is true or false"),
+        ("guard:nosuch", "guard 'nosuch' is unknown; expected guard alone, or guard: and one of placeholders, tags"),
+        ("guard:", "guard '' is unknown"),
         ("and", "at 'and', expected"),
         ("(" * 100 + "tie" + ")" * 100, "more than 50 parentheses"),
         ("not " * 5000 + "tie", "more than 50 parentheses"),

@@ -18,7 +18,11 @@ from tests.conftest import write_jsonl
 pytestmark = pytest.mark.one_world
 
 RECORDS: list[dict[str, Any]] = [
-    {"id": "a", "source": "A dog runs.", "candidates": ["Ein Hund rennt.", "Ein Hund läuft.", "Der Hund läuft."]},
+    {
+        "id": "a",
+        "source": "A dog runs.",
+        "candidates": ["Ein Hund rennt.", "Ein Hund läuft.", "Der Hund läuft.", "50 Hunde."],
+    },
     {"id": "b", "source": "Hello", "candidates": ["Hallo"]},
     {"id": "c", "source": "No", "candidates": []},
 ]
@@ -28,7 +32,18 @@ def test_the_report_has_counts_flags_times_and_the_price(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     write_jsonl(tmp_path / "l.jsonl", RECORDS)
     words = ["--utility", "chrf", "--candidates", "l.jsonl", "-o", "best.txt", "--on-error", "skip", "--quiet"]
-    words += ["--report", "run.json", "--price-per-hour", "3.6", "--route", "single", "--route-output", "r.jsonl"]
+    words += [
+        "--require",
+        "numbers,not-copied",
+        "--report",
+        "run.json",
+        "--price-per-hour",
+        "3.6",
+        "--route",
+        "single",
+        "--route-output",
+        "r.jsonl",
+    ]
     assert command(words) == 1
     report = json.loads(Path("run.json").read_text())
     assert report["command"] == "mbr-decode"
@@ -38,6 +53,7 @@ def test_the_report_has_counts_flags_times_and_the_price(tmp_path: Path, monkeyp
     assert report["recipe"]["utility"] == "chrf"
     assert report["segments"] == {"decided": 2, "failed": 1, "done_before": 0, "routed": 1}
     assert (report["flags"], report["guards"], report["passes"]) == ({"single": 1}, {}, 9)
+    assert (report["dropped"], report["dropped_by"]) == (1, {"numbers": 1})
     chosen = Path("best.txt").read_text().splitlines()
     assert report["characters"] == {"source": 18, "chosen": sum(map(len, chosen))}
     seconds = report["seconds"]

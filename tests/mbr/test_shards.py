@@ -133,6 +133,8 @@ def test_a_damaged_shard_is_refused_by_name(here: Path) -> None:
     assert "s2.txt is shorter than its shard was" in refused(*names)
     Path("s2.txt").write_bytes(good + b"x")
     assert "s2.txt is longer than its shard was" in refused(*names)
+    Path("s2.txt").write_bytes(good[:2] + b"?" + good[3:])
+    assert "s2.txt is damaged: segments 4 to 7" in refused(*names)
     Path("s2.txt").write_bytes(good)
     pieces = Path("s2.txt.shard").read_bytes().splitlines(keepends=True)
     Path("s2.txt.shard").write_bytes(b"".join([*pieces[:1], *pieces[2:]]))
@@ -141,6 +143,14 @@ def test_a_damaged_shard_is_refused_by_name(here: Path) -> None:
     assert "segment 4 is in two shards, s2.txt among them" in refused(*names)
     Path("s2.txt.shard").write_bytes(b"{}")
     assert "s2.txt.shard: not what mbr-decode --shard writes" in refused(*names)
+
+
+def test_a_damaged_compressed_shard_is_refused_by_name(here: Path) -> None:
+    names = decode_shards(2, ".txt.gz")
+    content = bytearray(Path("s2.txt.gz").read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    Path("s2.txt.gz").write_bytes(content)
+    assert "s2.txt.gz" in refused(*names)
 
 
 def test_merging_goes_to_standard_output_as_well(here: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -3,11 +3,13 @@
 Shard i of n decides every n-th window of candidate lists, from the i-th on. Windows follow from the lists and the
 recipe alone, and every shard reads and cuts the whole input, so that each decides its windows as one run would. Text is
 cut into blocks of `LINES` lines instead: its lists are not there to be cut. `OUTPUT.shard` holds a header, a line
-`[first segment, segments, bytes]` for each piece of the output, and an end, by which mbr-merge joins the outputs.
+`[first segment, segments, bytes, digest]` for each piece of the output, and an end, by which mbr-merge joins the
+outputs and notices damaged ones.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -50,11 +52,16 @@ class Shard:
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive segments of the input, and how many bytes of the output they have."""
+    """Consecutive segments of the input; the number and the digest of their bytes in the output."""
 
     start: int
     segments: int
     size: int
+    digest: str
+
+    @classmethod
+    def of(cls, start: int, segments: int, content: bytes) -> Piece:
+        return cls(start, segments, len(content), hashlib.sha256(content).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ def head_line(shard: Shard, settings: dict[str, Any], header: int) -> bytes:
 
 
 def piece_line(piece: Piece) -> bytes:
-    return _line([piece.start, piece.segments, piece.size])
+    return _line([piece.start, piece.segments, piece.size, piece.digest])
 
 
 def end_line(segments: int, failed: int, digest: str) -> bytes:
@@ -105,7 +112,7 @@ def read_shard(output: Path) -> ShardFile:
             Shard.parse(head["shard"]),
             dict(head["settings"]),
             int(head["header"]),
-            [Piece(*map(int, piece)) for piece in pieces],
+            [Piece(int(start), int(count), int(size), str(digest)) for start, count, size, digest in pieces],
             int(end["segments"]),
             int(end["failed"]),
             str(end["digest"]),

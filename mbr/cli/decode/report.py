@@ -89,6 +89,8 @@ class RunReport:
     flags: Counter[str] = field(default_factory=Counter)
     characters: Counter[str] = field(default_factory=Counter)
     passes: int = 0
+    dropped: int = 0
+    dropped_by: Counter[str] = field(default_factory=Counter)
 
     def add(self, window: Sequence[Decision]) -> None:
         for decision in window:
@@ -97,6 +99,8 @@ class RunReport:
             self.characters.update(source=len(source), chosen=len(decision.text))
             self.flags.update(decision.flags)
             self.passes += decision.passes
+            self.dropped += decision.dropped
+            self.dropped_by.update(decision.dropped_by)
 
     def content(
         self, decoder: Decoder, signature: Signature, more: dict[str, int], price_per_hour: float | None
@@ -113,6 +117,8 @@ class RunReport:
             "segments": {"decided": 0, "failed": 0, **self.segments, **more},
             "flags": {flag: count for flag, count in sorted(self.flags.items()) if flag not in guards},
             "guards": {flag.removeprefix("guard:"): count for flag, count in guards.items()},
+            "dropped": self.dropped,
+            "dropped_by": dict(self.dropped_by.most_common()),
             "passes": self.passes,
             "characters": {"source": 0, "chosen": 0, **self.characters},
             "seconds": {"total": round(total, 3), **stages},

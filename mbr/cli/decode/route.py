@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from candidates.common.errors import UsageError
 from mbr.decide import Decision
+from mbr.guards import guard_names
 
 NUMBERS: Mapping[str, Callable[[Decision], float | None]] = {
     "margin": lambda decision: decision.margin,
@@ -43,6 +44,7 @@ COMPARISONS = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+_OF_GUARD = "guard:"
 WORDS = ("and", "or", "not")
 DEEPEST = 50  # parentheses and negations in each other
 _TOKEN = re.compile(
@@ -63,13 +65,19 @@ class Route:
     holds: Condition
 
     def check_terms(self, terms: Iterable[str]) -> None:
-        """Refuse names of terms that the recipe does not have.
+        """Refuse names of terms that the recipe does not have, and of guards that there are not.
 
         Raises:
             UsageError: there is one.
         """
         terms = list(terms)
         for name in self.names:
+            guard = name.removeprefix(_OF_GUARD)
+            if guard != name and guard not in guard_names():
+                raise UsageError(
+                    f"--route: guard {guard!r:.60} is unknown; expected guard alone, or guard: and one of "
+                    f"{', '.join(guard_names())}"
+                )
             if not _is_flag(name) and name not in NUMBERS and name not in terms:
                 expected = ", ".join([*NUMBERS, *terms, *FLAGS, "guard:NAME"])
                 raise UsageError(f"--route: {name!r} is unknown here; expected a name out of {expected}")
@@ -203,13 +211,13 @@ class _Parser:
 
 
 def _is_flag(name: str) -> bool:
-    return name in FLAGS or name.startswith("guard:")
+    return name in FLAGS or name.startswith(_OF_GUARD)
 
 
 def _has_flag(decision: Decision, flag: str) -> bool:
     if flag == "error":
         return decision.error is not None
-    return flag in decision.flags or (flag == "guard" and any(name.startswith("guard:") for name in decision.flags))
+    return flag in decision.flags or (flag == "guard" and any(name.startswith(_OF_GUARD) for name in decision.flags))
 
 
 def _term(name: str) -> Number:

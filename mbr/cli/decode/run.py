@@ -76,7 +76,7 @@ def decode_into_sink(
             with report.clock.stage("writing"):
                 lines = b"".join(render(decision, options.format, options.top) for decision in window)
                 failed = sum(decision.error is not None for decision in window)
-                chunks = files.chunks(window, Piece(sink.written, segments, len(lines)))
+                chunks = files.chunks(window, Piece.of(sink.written, segments, lines))
                 sink.write(lines, chunks, segments=segments, failed=failed)
             tally.add(window, console)
             report.add(window)

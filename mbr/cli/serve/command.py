@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from candidates.command.console import Console, Parser, add_message_options
 from candidates.command.model_options import HUB, RUNNING, add_model_options, model_options
-from candidates.command.numbers import check_numbers
 from candidates.common.errors import EnvironmentProblem, UsageError, install_extra
 from mbr.serve.settings import PREFIX, Settings
 
@@ -31,14 +30,15 @@ TEXTS = {"host": "127.0.0.1", "port": 8080, "api_key_file": None, "on_error": "s
 def parser() -> Parser:
     p = Parser(
         "mbr-serve",
-        "Serve decisions over HTTP. Without options: the bundled models, on this machine only. Every option of this "
-        f"service is also an environment variable, such as {PREFIX}PORT; flags are stronger.",
+        "Serve decisions over HTTP. Without options: the bundled models, on this machine only. Every limit, --host, "
+        f"--port, --api-key-file and --on-error are also environment variables, such as {PREFIX}PORT; flags override "
+        "them.",
         QUICK_START,
     )
     g = p.add_argument_group("address")
     g.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
     g.add_argument("--port", type=int, metavar="N", help="port; 0 is any free one (default: 8080)")
-    g.add_argument("--api-key-file", metavar="FILE", help="keys that are let in, one per line")
+    g.add_argument("--api-key-file", metavar="FILE", help="accepted API keys, one per line")
     g.add_argument(
         "--without-key", action="store_true", help="listen on an address that others can reach, without a key"
     )
@@ -71,10 +71,7 @@ def parser() -> Parser:
             metavar="N" if kind is int else "SECONDS",
             help=f"{limit.metadata['help']} (default: {limit.default:{',' if kind is int else 'g'}})",
         )
-    g = add_model_options(p, "models", (*HUB, *RUNNING))
-    g.add_argument(
-        "--workers-per-device", type=int, default=1, metavar="N", help="batches that a device computes at the same time"
-    )
+    add_model_options(p, "models", (*HUB, *RUNNING))
     g = p.add_argument_group("run")
     g.add_argument("--config", metavar="FILE.yaml", help="options from a file; flags override it")
     g.add_argument("--no-access-log", action="store_true", help="no line of JSON per request on standard error")
@@ -158,15 +155,15 @@ def _loading(options: argparse.Namespace, service: Service) -> Loading:
     words = Words.parse(options.recipe or ())
     for word in words.recipes.values():
         read_recipe(word).check()
-    check_numbers(options, positive=("workers_per_device",))
 
     def runtime() -> dict[str, Any]:
         chosen = model_options(options, RUNTIME_OPTIONS)
-        if options.workers_per_device > 1:
+        workers = service.settings.workers_per_device
+        if workers > 1:
             from pear.runtime.devices import resolve_devices
 
             devices = resolve_devices(options.device or "auto")
-            chosen["device"] = ",".join(device for device in devices for _ in range(options.workers_per_device))
+            chosen["device"] = ",".join(device for device in devices for _ in range(workers))
         return chosen
 
     def precise(recipe: Any) -> Any:
@@ -184,14 +181,25 @@ def _loading(options: argparse.Namespace, service: Service) -> Loading:
             src_lang=options.src_lang,
             tgt_lang=options.tgt_lang,
             split_sentences=options.split_sentences or None,
-            threads=options.threads,
+            **_translator_runtime(options),
         )
         return Translator(generator, options.src_lang, options.tgt_lang)
 
     return Loading(
         translator,
-        lambda made: load(words, runtime(), service.cache, made.origin if made else None, precise),
+        lambda translator: load(words, runtime(), service.cache, translator.origin if translator else None, precise),
     )
+
+
+def _translator_runtime(options: argparse.Namespace) -> dict[str, Any]:
+    """How the translation model runs: on the first of the devices. A model behind an address runs elsewhere."""
+    from candidates.backends.models import guess_backend
+    from candidates.generation import DEFAULT_MODEL, backend_options
+
+    device = options.device.split(",")[0] if options.device else None
+    taken = backend_options(guess_backend(options.translator or DEFAULT_MODEL))
+    runtime = {"device": device, "threads": options.threads}
+    return {name: value for name, value in runtime.items() if name in taken}
 
 
 def access_log(facts: dict[str, Any]) -> None:

@@ -30,13 +30,35 @@
     return { "Content-Type": "application/json", ...(key ? { Authorization: `Bearer ${key}` } : {}) };
   };
 
+  // Loading takes a while: the page asks until the service is ready, so that it need not be opened again.
+  const POLL_MILLISECONDS = 1000;
+  let polling = 0;
+
   async function info() {
-    const answer = await fetch("info", { headers: headers() });
-    if (answer.status === 401) {
+    clearTimeout(polling);
+    const about = await aboutService();
+    if (about === "no key") {
       find("key-field").hidden = false;
       return;
     }
-    const about = await answer.json();
+    const ready = about !== null && about.state === "ready";
+    find("go").disabled = !ready;
+    find("status").textContent = ready ? "" : "The service is starting: its models are being loaded …";
+    if (ready) offer(about);
+    else polling = setTimeout(info, POLL_MILLISECONDS);
+  }
+
+  async function aboutService() {
+    try {
+      const answer = await fetch("info", { headers: headers() });
+      if (answer.status === 401) return "no key";
+      return answer.ok ? await answer.json() : null;
+    } catch {
+      return null; // it does not answer now
+    }
+  }
+
+  function offer(about) {
     const options = Object.keys(about.recipes).map((name) => {
       const option = make("option", name);
       option.value = name;
@@ -148,15 +170,19 @@
       ["decided in", `${times.get("x-inference-time")} ms`],
       ["recipe", answer.recipe],
       ...(answer.flags.length ? [["flags", answer.flags.join(", ")]] : []),
+      ...(answer.dropped ? [["dropped by guards", droppedWords(answer)]] : []),
       ...(answer.error ? [["error", answer.error]] : []),
       ["signature", answer.signature],
     ];
     find("facts").replaceChildren(...rows.map(([name, value]) => {
-      const row = make("div", undefined, ["signature", "error"].includes(name) ? "long" : "");
+      const row = make("div", undefined, ["signature", "error", "dropped by guards"].includes(name) ? "long" : "");
       row.append(make("dt", name), make("dd", value));
       return row;
     }));
   }
+
+  const droppedWords = (answer) => answer.dropped_candidates
+    .map((entry) => `${entry.text || "(empty)"} (${entry.guards.join(", ")})`).join("; ");
 
   function ranking(answer) {
     const terms = Object.keys(answer.terms);

@@ -18,6 +18,7 @@ from mbr import Recipe, decode, open_decoder, rerank
 from mbr.compare.settings import parse_settings
 from mbr.guards import PRODUCTION, Guard, Guards, ListTexts, get_guard
 from mbr.recipe import GuardSpec, parse_guards, recipe_from, recipe_mapping
+from mbr.recipe.words import required
 from mbr.utilities import PairUtility
 from tests.conftest import Run, write_jsonl
 
@@ -49,6 +50,9 @@ def test_a_candidate_that_loses_a_placeholder_is_not_chosen() -> None:
     assert decision.flags == ("single",)
     record = decision.record()
     assert (record["dropped"], record["dropped_by"], record["position"]) == (3, {"placeholders": 3}, 3)
+    assert record["dropped_candidates"] == [
+        {"text": text, "position": place, "guards": ["placeholders"]} for place, text in enumerate(LOST)
+    ]
 
 
 def test_where_all_break_a_rule_the_fewest_and_lightest_faults_stay_with_flags() -> None:
@@ -124,7 +128,7 @@ class Broken(Guard):
 
 
 def test_a_guard_without_a_severity_for_every_candidate_is_an_error() -> None:
-    with pytest.raises(ModelError, match="guard 'broken' gave no severity from 0 on for every candidate"):
+    with pytest.raises(ModelError, match="guard 'broken' returned 1 severities for 2 candidates"):
         Guards({"broken": Broken()}).judge("a", ["b", "c"])
 
 
@@ -155,6 +159,9 @@ def test_guards_of_a_recipe_are_added_to_and_taken_out(tmp_path: Path) -> None:
         rerank(SOURCE, texts, "chrf", require=["figures"])
     with pytest.raises(UsageError, match="to 'xx' is unknown"):
         rerank(SOURCE, texts, "chrf", require=["language:to=xx"])
+    for word in (",", "", " + "):
+        with pytest.raises(UsageError, match="names no guard; expected names such as numbers,tags, or `none`"):
+            required(word)
     with pytest.raises(UsageError, match="guards is 'numbers'; expected a list"):
         recipe_from({"guards": "numbers"}, "test")
 
@@ -165,7 +172,8 @@ def test_a_signature_of_a_guarded_run_opens_again(tmp_path: Path) -> None:
     recipe = Recipe("chrf", guards=parse_guards(["numbers", "language:to=de", f"glossary:file={glossary}"]))
     with open_decoder(recipe) as decoder:
         text = str(decoder.signature())
-    assert "|guards:numbers+language+glossary|guards.language.to:de|guards.glossary.file:" in text
+    assert "|guards:numbers+language+glossary|guards.language.to:de|" in text
+    assert f"|guards.glossary.file:{glossary}|" in text
     assert "|guards.glossary.digest:" in text
     with open_decoder(Recipe.from_signature(text)) as decoder:
         assert str(decoder.signature()) == text

@@ -70,6 +70,10 @@ class Slow(Better):
 
     name = "slow"
     default_strategy = "half"
+    loading_seconds = 0.0
+
+    def __init__(self) -> None:
+        time.sleep(self.loading_seconds)
 
     def score_pairs(self, triples: Sequence[tuple[str, str, str]]) -> Any:
         time.sleep(0.05)
@@ -78,11 +82,12 @@ class Slow(Better):
         return super().score_pairs(triples)
 
 
-def serve_with_slow() -> None:
+def serve_with_slow(loading_seconds: float = 0.0) -> None:
     """mbr-serve with the utility `slow`, for tests of the process: `python -c "...; serve_with_slow()" OPTIONS`."""
     from candidates.command.launch import mbr_serve
     from mbr.utilities import UTILITIES
 
+    Slow.loading_seconds = loading_seconds
     UTILITIES.built_in["slow"] = "tests.mbr.serve.made:Slow"
     mbr_serve()
 

@@ -16,11 +16,12 @@ import mbr
 from candidates.generation import Settings as Search
 from candidates.generation import open_generator
 from mbr.opening import open_decoder
-from mbr.recipe import Recipe
+from mbr.recipe import GuardSpec, Recipe
 from mbr.serve.limits import ApiKeys
 from mbr.serve.translator import Translator
 from mbr.utilities import get_utility
 from tests.mbr.serve.conftest import Open, Site, site
+from tests.mbr.serve.made import Faulty
 
 pytestmark = pytest.mark.one_world
 
@@ -160,3 +161,16 @@ def test_without_a_translator_texts_are_refused(open_site: Open) -> None:
         answer = where.post(path, body)
         assert (answer.status_code, "no translation model" in answer.json()["error"]) == (422, True)
     assert where.http.get("/languages").json() == []
+
+
+def test_a_fallback_of_a_guarded_recipe_ranks_only_a_candidate_that_keeps_the_rules(utility: Faulty) -> None:
+    recipe = Recipe(strategy="half", guards=(GuardSpec("placeholders"),)).complete()
+    documents = ["Hallo nan", "Hallo {name} nan", "Hallo noch {name} nan", "Hallo {name} nan"]
+    with site({"half": open_decoder(recipe, utility=utility)}, fallback=True) as where:
+        body = {"query": "Hi {name}, nan", "documents": documents}
+        answer = where.post("/v1/rerank", body).json()
+        decision = where.post("/v1/decode", {"source": body["query"], "candidates": documents}).json()
+        scores = where.post("/score", {"text_1": body["query"], "text_2": documents}).json()
+    assert [(result["index"], result["relevance_score"]) for result in answer["results"]] == [(1, 0.0), (3, 0.0)]
+    assert (decision["text"], decision["position"], decision["flags"]) == (documents[1], 1, ["fallback"])
+    assert [entry["score"] for entry in scores["data"]] == [None, 0.0, None, 0.0]

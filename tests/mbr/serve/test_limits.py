@@ -235,6 +235,19 @@ def test_keys_are_asked_for(open_site: Open) -> None:
     assert answer.status_code == 422
 
 
+@pytest.mark.parametrize("key", ["schlüsse1", "ключ", "\xff\xfe"])
+def test_a_key_with_other_letters_is_no_bug(key: str, open_site: Open) -> None:
+    where = open_site(keys=KEYS)
+    for encoded in {key.encode("utf-8"), key.encode("latin-1", "replace")}:
+        answer = where.http.get("/info", headers={b"authorization": b"Bearer " + encoded})
+        assert (answer.status_code, "is wrong" in answer.json()["error"]) == (401, True)
+    assert "has none" in where.http.get("/info").json()["error"]
+    for encoding in ("utf-8", "latin-1"):
+        header = b"Bearer " + "schlüssel".encode(encoding)
+        assert where.http.get("/info", headers={b"authorization": header}).status_code == 200
+    assert where.errors == []
+
+
 def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """By construction: every key is compared, whatever the others gave, and only by digests of one length."""
     compared: list[tuple[bytes, bytes]] = []

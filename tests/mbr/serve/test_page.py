@@ -163,6 +163,19 @@ def test_errors_of_the_service_are_shown(where: Site, browser: Browser) -> None:
     assert "single" in text(page, "facts")
 
 
+def test_the_page_becomes_usable_once_the_service_is_ready(browser: Browser) -> None:
+    with site({"default": open_decoder(Recipe("chrf"))}) as where:
+        where.service.state = "starting"
+        page = browser.open(where.address)
+        page.wait_for("document.getElementById('status').textContent.includes('is starting')")
+        assert page.run("document.getElementById('go').disabled")
+        where.service.state = "ready"
+        paste(page, "A dog.", ["Ein Hund.", "Der Hund."], recipe="default")
+        assert text(page, "choice") == "Ein Hund."
+        names = page.run("[...document.getElementById('recipe').options].map(option => option.textContent)")
+        assert names == ["automatic", "default"]
+
+
 def test_a_key_is_asked_for_where_one_is_needed(browser: Browser) -> None:
     with site({"chrf": open_decoder(Recipe("chrf"))}, keys=ApiKeys(["the-key"])) as where:
         page = browser.open(where.address)

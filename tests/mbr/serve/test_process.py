@@ -11,15 +11,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from candidates.common.errors import InputError, UsageError
-from mbr.cli.serve.command import command
+from mbr.cli.serve.command import _translator_runtime, command, parser
 from mbr.serve.client import Client, ServiceError
 from mbr.serve.served import Words
+from mbr.serve.settings import Settings
 from tests.conftest import ROOT
 
 LAUNCH = "from tests.mbr.serve.made import serve_with_slow; serve_with_slow()"
@@ -98,7 +100,7 @@ def test_sigterm_finishes_what_is_under_way_and_refuses_the_rest(start: Start) -
         while not process.client.info()["queue"]["requests"]:
             time.sleep(0.02)
         process.send(signal.SIGTERM)
-        process.wait_for("ending: 1 requests under way")
+        process.wait_for("ending: up to 30 s for 1 request under way")
         assert not process.client.ready()
         with pytest.raises(ServiceError) as caught:
             process.client.decode("new", texts())
@@ -129,7 +131,7 @@ def test_past_its_limit_what_is_left_gets_503_and_the_process_ends(start: Start)
             future.result(30)
     assert caught.value.status == 503
     assert process.end() == 0
-    assert "ended with 1 requests unfinished" in process.err.read_text()
+    assert "ended with 1 request unfinished, answered with 503" in process.err.read_text()
 
 
 def test_a_killed_service_starts_again_on_the_same_port(start: Start) -> None:
@@ -163,6 +165,20 @@ def test_sighup_reads_the_recipes_again_and_drops_nothing(start: Start, tmp_path
     assert "utility:chrf" in process.client.decode("s", texts()).signature
     process.send(signal.SIGTERM)
     assert process.end() == 0
+
+
+def test_sighup_while_models_are_loaded_reads_the_recipes_after_that(start: Start, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("utility: slow\n")
+    launch = LAUNCH.replace("serve_with_slow()", "serve_with_slow(loading_seconds=2)")
+    process = start("--recipe", f"mine={recipe}", "--translator", "none", "--port", "0", launch=launch)
+    time.sleep(0.5)
+    process.send(signal.SIGHUP)
+    time.sleep(0.2)
+    assert process.client.info()["state"] == "starting"
+    recipe.write_text("utility: chrf\n")
+    process.wait_for("reloaded: mine")
+    assert "utility:chrf" in process.client.decode("s", texts(), recipe="mine").signature
 
 
 def test_without_options_the_bundled_models_are_served(start: Start) -> None:
@@ -203,7 +219,9 @@ def test_a_model_that_cannot_be_loaded_ends_the_process_with_its_exit_code(start
         (["--recipe", "a={utility: chrf}", "--recipe", "a={utility: bleu}"], UsageError, "is there twice"),
         (["--recipe", "chrf={utility: chrf}"], UsageError, "that of a utility"),
         (["--host", "203.0.113.1", "--without-key"], InputError, "203.0.113.1:8080 cannot be used"),
-        (["--workers-per-device", "0"], UsageError, "not a positive number"),
+        (["--workers-per-device", "0"], UsageError, "--workers-per-device 0 is out of range"),
+        (["--timeout", "inf"], UsageError, "--timeout inf is out of range; expected a finite number"),
+        (["--timeout", "nan"], UsageError, "--timeout nan is out of range; expected a finite number"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_loaded(
@@ -211,6 +229,13 @@ def test_wrong_options_are_refused_before_anything_is_loaded(
 ) -> None:
     with pytest.raises(error, match=message):
         command(options)
+
+
+def test_the_translator_runs_on_the_first_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = parser().parse_args(["--device", "cuda:1,cuda:2", "--threads", "3"])
+    assert _translator_runtime(options) == {"device": "cuda:1", "threads": 3}
+    options.translator = "http://127.0.0.1:1/v1"  # runs elsewhere
+    assert "device" not in _translator_runtime(options)
 
 
 def test_recipes_have_names() -> None:
@@ -224,6 +249,9 @@ def test_recipes_have_names() -> None:
 
 
 def test_environment_variables_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings.from_environment({f"MBR_SERVE_{limit.name.upper()}": "2" for limit in fields(Settings)})
+    assert set(settings.described().values()) == {2}
+    assert "workers_per_device" in settings.described()
     monkeypatch.setenv("MBR_SERVE_PORT", "http")
     with pytest.raises(UsageError, match="MBR_SERVE_PORT is 'http'"):
         command([])

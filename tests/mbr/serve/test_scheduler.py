@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,14 @@ import pytest
 
 from candidates.common.errors import InputError, MbrError, ModelError, ResourceError
 from candidates.lists import CandidateList
+from mbr.evidence import WeightedTerm
+from mbr.guards import Guard, Guards, ListTexts, get_guard
 from mbr.opening import open_decoder
 from mbr.pipeline import Decoder
-from mbr.recipe import Recipe
+from mbr.recipe import Recipe, TermSpec
 from mbr.serve.jobs import DeadlinePassed, Gone, Request
 from mbr.serve.scheduler import Scheduler
+from mbr.terms.of_utility import OfUtility
 from tests.mbr.serve.conftest import Make
 from tests.mbr.serve.made import SENTENCES, Faulty, Seen, ask, decoder_for, listed
 
@@ -143,6 +147,41 @@ def test_with_fallback_the_first_candidate_stands_in(word: str, make: Make, seen
     assert answer.decision is not None
     assert (answer.decision.text, answer.decision.flags) == ("t 0", ("fallback",))
     assert seen.fallbacks == 1
+
+
+class BrokenGuard(Guard):
+    name = "broken"
+
+    def faults(self, listed: ListTexts) -> list[float]:
+        raise KeyError("a bug in a guard")
+
+
+@pytest.mark.parametrize("when", ["scoring", "deadline", "terms"])
+def test_a_fallback_keeps_the_guards(when: str, utility: Faulty) -> None:
+    guards = Guards({"placeholders": get_guard("placeholders")})
+    decoder = replace(decoder_for(utility, "half"), guards=guards)
+    if when == "terms":
+        spec = TermSpec("logprob", 1.0)
+        broken = WeightedTerm(OfUtility(utility), 1.0)
+        decoder = replace(decoder, recipe=replace(decoder.recipe, terms=(spec,)), terms=(broken,))
+    texts = ["Hallo", "Na", *(f"Hallo {{name}} {k}" for k in range(60))]
+    item = CandidateList.of("Hi {name}" + ("" if when == "deadline" else " nan"), texts, id="request")
+    utility.seconds_per_call = 0.05 if when == "deadline" else 0.0
+    with Scheduler(max_queue_tokens=10**7, fallback=True, portion=16) as scheduler:
+        scheduler.replace({"half": decoder})
+        late = {"timeout": 0.2, "on_deadline": "best"} if when == "deadline" else {}
+        answer = ask(scheduler, item, "half", **late).result(20)
+    assert answer.decision is not None
+    assert (answer.decision.text, answer.decision.flags) == ("Hallo {name} 0", ("fallback",))
+
+
+def test_guards_that_fail_leave_no_fallback_and_the_service_goes_on(utility: Faulty) -> None:
+    broken = replace(decoder_for(utility), guards=Guards({"broken": BrokenGuard()}))
+    with Scheduler(max_queue_tokens=10**7, fallback=True) as scheduler:
+        scheduler.replace({"broken": broken, "race": decoder_for(utility)})
+        with pytest.raises(ModelError, match="KeyError"):
+            ask(scheduler, listed("x"), "broken").result(20)
+        assert ask(scheduler, listed("y")).result(20).decision is not None
 
 
 def test_a_wrong_request_is_an_error_even_with_fallback(seen: Seen) -> None:

@@ -17,6 +17,7 @@ from mbr.opening import open_decoder
 from mbr.recipe import Recipe, read_recipe
 from mbr.serve.metrics import Metrics
 from mbr.serve.settings import Settings, flag
+from mbr.serve.shapes import DecodeOut
 from mbr.serve.translator import Translator
 from tests.conftest import ROOT
 from tests.mbr.serve.conftest import Site, site
@@ -50,11 +51,14 @@ def test_the_curl_lines_are_valid_requests(where: Site) -> None:
         assert where.post(path, json.loads(body)).status_code == 200
 
 
-def test_the_answer_on_the_page_has_the_fields_of_an_answer_and_the_terms_of_the_shipped_recipe(where: Site) -> None:
-    (shown,) = (json.loads(block) for block in blocks(PAGE, "json") if '"usage"' in block and '"ranking"' in block)
-    answer = where.post("/v1/translate", {"text": "We are late."}).json()
-    assert list(shown) == list(answer)
-    assert list(shown["terms"]) == [term.name for term in read_recipe("en-de").terms]
+def test_the_example_answer_has_the_shape_of_an_answer(where: Site) -> None:
+    (example,) = [json.loads(block) for block in blocks(PAGE, "json")]
+    answer = where.post("/v1/translate", {"text": "A dog runs."}).json()
+    assert list(example) == list(answer)
+    assert list(example["usage"]) == list(answer["usage"])
+    assert list(example["ranking"][0]) == list(answer["ranking"][0])
+    assert list(example["terms"]) == [term.name for term in read_recipe("en-de").terms]
+    DecodeOut.model_validate(example)
 
 
 def test_every_limit_is_there_with_its_default() -> None:

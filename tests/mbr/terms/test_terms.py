@@ -13,8 +13,8 @@ from candidates.common.errors import InputError, MbrError, UsageError
 from candidates.lists import Candidate, CandidateList
 from mbr import PairUtility, QualityUtility, Term, decode, get_utility, rerank
 from mbr.decide import ReferenceWeights
+from mbr.evidence import WeightedTerm
 from mbr.opening import open_decoder
-from mbr.pipeline import WeightedTerm
 from mbr.recipe import Recipe, TermSpec
 from mbr.terms import get_term, term_family, term_names, term_options
 from mbr.terms.of_utility import OfUtility
