@@ -124,7 +124,7 @@ def _edited(word: str, model: str, edits: PostEdits, running: dict[str, Any]) ->
 def _for_people(sweep: ResumeSweep, where: str, signature: str) -> Grid:
     """A row for each metric: the weight, and every statistic without RESUME and with it, on the rest."""
     from mbr.cli.metaeval.output import Grid, number
-    from mbr.metaeval.statistics import LABELS
+    from mbr.metaeval.statistics import LABELS, LOWER_IS_BETTER
 
     labels = [LABELS.get(name, name) for name in sweep.statistics]
     edited = any(swept.post_edits is not None for swept in sweep.metrics)
@@ -154,6 +154,7 @@ def _for_people(sweep: ResumeSweep, where: str, signature: str) -> Grid:
             f"weights were chosen on {sweep.segments[0]} other segments by {labels[0]}, out of "
             + ", ".join(f"{weight:g}" for weight in sweep.weights),
             "[95 % interval over segments, paired bootstrap]; weight 0 is the metric alone",
+            *(["a positive gain is a decrease: lower is better"] if sweep.select in LOWER_IS_BETTER else []),
             signature,
         ],
     )

@@ -59,6 +59,18 @@ def test_the_weight_is_chosen_on_one_part_and_measured_on_the_other() -> None:
     assert resume_sweep(human, [Base(metric)], harmful, weights=WEIGHTS, draws=5).metrics[0].chosen == 0
 
 
+def test_where_lower_is_better_the_weight_with_the_lowest_value_is_chosen() -> None:
+    human, metric, helpful = made()
+    regret, choice = (
+        resume_sweep(human, [Base(metric)], helpful, weights=WEIGHTS, statistics=[name], draws=100).metrics[0]
+        for name in ("choice_regret", "choice")
+    )
+    values = regret.development["choice_regret"]
+    assert values[(0.0, *WEIGHTS).index(regret.chosen)] == min(value for value in values if value is not None)
+    assert regret.chosen == choice.chosen > 0
+    assert 0 < regret.low < regret.gain < regret.high
+
+
 @pytest.mark.parametrize("family", ["other", "lexical", "metricx"])
 def test_weight_0_is_the_metric_itself_to_the_last_digit(family: str) -> None:
     human, metric, helpful = made()

@@ -51,6 +51,14 @@ def test_noise_degrades_from_nothing_to_chance() -> None:
     ET.fromstring(study.plot("noise <&>"))
 
 
+def test_noise_degrades_the_regret_of_choices_as_it_degrades_choices() -> None:
+    gold, _ = made(6, 40, seed=1, steps=8)
+    study = noise_study(gold, ("choice", "choice_regret"), repeats=3, levels=dict.fromkeys(KINDS, (0.5, 50.0)))
+    for lines in study.sdp.values():
+        assert lines["choice_regret"] == pytest.approx(lines["choice"])
+    assert study.sdp["random"]["choice_regret"][1] > 0.8
+
+
 def test_noise_is_what_it_says() -> None:
     gold, _ = made(5, 30, seed=2, missing=0.2)
     random = np.random.default_rng(1)
