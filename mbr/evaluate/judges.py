@@ -112,6 +112,13 @@ class JudgeSpec:
         return self.compares_with != "baseline" and 2 not in _metric_class(self.name).takes
 
     @property
+    def uses_reference(self) -> bool:
+        """Whether it compares with a reference where there is one."""
+        if self.needs_baseline:
+            return False
+        return self.needs_reference or self.texts(1) == 3
+
+    @property
     def needs_baseline(self) -> bool:
         """Whether it compares outputs with those of another system."""
         return self.compares_with == "baseline"

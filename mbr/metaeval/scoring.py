@@ -20,7 +20,7 @@ from mbr.cache.judgements import Cache
 from mbr.evaluate import JudgeSpec, evaluate, judge_names, parse_judges
 from mbr.evaluate.residual import NAME as RESUME_METRIC
 from mbr.evaluate.residual import Residual, split_residual
-from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts
+from mbr.metaeval.values import SOURCE_ONLY, Floats, Scores, ScoreSet, Texts
 from mbr.utilities import (
     MatrixUtility,
     PairUtility,
@@ -112,7 +112,7 @@ def with_resume(base: Scores, added: Scores, residual: Residual, family: str) ->
         systems=None if base.systems is None else base.systems + factor * added.system_scores(),
         differences=differences,
         to_reference=None if to_reference is None else to_reference + factor * added.segments,
-        reference=base.reference or added.reference,
+        reference=added.reference if base.reference in (None, SOURCE_ONLY) else base.reference,
     )
 
 
@@ -159,7 +159,7 @@ def _judged(
         sign * np.array([result.segments[name] for name in scores.systems]),
         sign * np.array([result.scores[name].score for name in scores.systems]),
         kind="own",
-        reference=scores.reference if judge.needs_reference else None,
+        reference=scores.reference if texts.reference is not None and judge.uses_reference else SOURCE_ONLY,
     )
 
 
@@ -193,7 +193,7 @@ def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts, w
         to_reference = np.full((systems, segments), np.nan)
         both = values[len(cells) :].reshape(-1, 2)
         to_reference[tuple(np.array(anchored).T)] = (both[:, 0] - both[:, 1]) / 2
-    return Scores.pairwise(name, differences, to_reference)
+    return replace(Scores.pairwise(name, differences, to_reference), reference=SOURCE_ONLY)
 
 
 def metric_by_name(
@@ -243,4 +243,4 @@ def _singly(utility: Utility, texts: Texts) -> Floats:
 
 
 def _compared(utility: Utility, scores: ScoreSet) -> str | None:
-    return None if isinstance(utility, QualityUtility) else scores.reference
+    return SOURCE_ONLY if isinstance(utility, QualityUtility) else scores.reference
