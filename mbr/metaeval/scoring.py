@@ -160,6 +160,7 @@ def _judged(
         sign * np.array([result.scores[name].score for name in scores.systems]),
         kind="own",
         reference=scores.reference if texts.reference is not None and judge.uses_reference else SOURCE_ONLY,
+        identity=result.identity,
     )
 
 
@@ -183,8 +184,9 @@ def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts, w
                 anchored.append((i, segment))
                 against += [(source, *pair), (source, pair[1], pair[0])]
     values = utility.score_pairs([*triples, *against]).astype(np.float64)
-    if not np.isfinite(values).all():
-        raise ModelError(f"{name} returned a score that is not a number; try --dtype float32")
+    if missing := np.flatnonzero(~np.isfinite(values)).tolist():
+        reason = utility.why_missing([*triples, *against][missing[0]])
+        raise ModelError(f"{name}: {reason or 'a score is not a number; try --dtype float32'}")
     differences = np.full((systems, systems, segments), np.nan)
     if cells:
         differences[tuple(np.array(cells).T)] = values[: len(cells)]

@@ -37,6 +37,7 @@ class Scores:
     to_reference: Floats | None = None  # [systems, segments]: a pairwise metric with the reference as the other side
     kind: Kind = "metric"
     reference: str | None = None  # what it compares with: a reference, SOURCE_ONLY, or None where it is not known
+    identity: str = ""  # of a judge of this package: everything that may change its scores
 
     @classmethod
     def pairwise(cls, name: str, differences: Floats, to_reference: Floats | None = None) -> Scores:

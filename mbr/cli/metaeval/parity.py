@@ -91,11 +91,11 @@ def _rated(options: argparse.Namespace, console: Console) -> ScoreSet:
             raise UsageError(f"--{name.replace('_', '-')} does not go with --ratings, {why}")
     groups = options.groups or 3
     only, without = options.systems, options.exclude_systems or []
-    made = [
+    tables = [
         read_evaluators(list(read_rating_table(path, options.lp)), groups, name=name, only=only, without=without)
         for name, path in _names(options.ratings).items()
     ]
-    people = together(made)
+    people = together(tables)
     if not beside:
         return people
     (scores,) = read_sets(options, console)

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 from candidates.command.console import Console, Parser
 from candidates.common.errors import UsageError
 from mbr.cli.common.options import judge_model_options, open_judgements
-from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
+from mbr.cli.metaeval.options import (
+    add_output_options,
+    add_score_set_options,
+    read_sets,
+    task_parser,
+    warn_of_few_draws,
+)
 
 if TYPE_CHECKING:
     from mbr.cli.metaeval.output import Grid
@@ -54,6 +60,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.metaeval.postedits import read_post_edits
     from mbr.metaeval.resume_sweep import WEIGHTS, resume_sweep
     from mbr.metaeval.scoring import check_names
+    from mbr.metaeval.values import reference_names
 
     if options.model is None:
         raise UsageError("which RESUME? give --model MODEL, a checkpoint of kind resume")
@@ -62,6 +69,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     check_names(words)
     if mixed := [word for word in words if "+resume-metric=" in word]:
         raise UsageError(f"--score {mixed[0]}: RESUME is added by this task; name the metric alone")
+    warn_of_few_draws(options, console, "intervals")
     options.score, options.metrics = None, options.metrics or []
     (scores,) = read_sets(options, console)
     edits = None if options.post_edits is None else read_post_edits(options.post_edits)
@@ -77,8 +85,16 @@ def run(options: argparse.Namespace, console: Console) -> int:
         seed=options.seed,
     )
     where = " ".join(filter(None, (scores.name, scores.lp)))
-    settings = {"chosen": sweep.select, "development": sweep.segments[0], "draws": sweep.draws, "seed": sweep.seed}
-    signature = scores.signature("resume-metric", **settings)
+    signature = scores.signature(
+        "resume-metric",
+        ref=reference_names(metric.reference for metric in (*(base.scores for base in bases), resume_metric)),
+        resume=_model(resume_metric.identity),
+        weights=",".join(f"{weight:g}" for weight in sweep.weights),
+        chosen=sweep.select,
+        development=sweep.segments[0],
+        draws=sweep.draws,
+        seed=sweep.seed,
+    )
     if options.plot is not None:
         write_plot(sweep.plot(f"{where}: metric + weight * RESUME"), options, console)
     grid = _for_programs(sweep) if options.format == "tsv" else _for_people(sweep, where, signature)
@@ -109,6 +125,12 @@ def _scored(
             bases.append(base if edits is None else replace(base, edits=_edited(word, options.model, edits, running)))
         scores.with_metrics(*(base.scores for base in bases[len(scores.metrics) :]))  # refuses a name that is taken
         return bases, resume_scores(Residual(1.0, options.model), scores, **running)
+
+
+def _model(identity: str) -> str:
+    """The model with its fingerprint, and its precision, from the identity of a judge."""
+    settings = dict(entry.split(":", 1) for entry in identity.split("|")[1:])
+    return f"{settings['model']},{settings['dtype']}"
 
 
 def _edited(word: str, model: str, edits: PostEdits, running: dict[str, Any]) -> EditScores:

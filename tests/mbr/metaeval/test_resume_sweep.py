@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,10 @@ def test_the_commands(warm: Run, tmp_path: Path, resume: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "wmt99 en-de: metric + weight * RESUME, measured on 1 segments" in shown.stdout
     assert {"chrf", "bleu"} <= {line.split()[0] for line in shown.stdout.splitlines() if line.strip()}
+    signature = dict(entry.split(":", 1) for entry in shown.stdout.splitlines()[-1].split("|")[1:])
+    assert (signature["ref"], signature["weights"]) == ("refA", "0,0.05,0.1,0.2,0.4,0.6,1,2,5,10")
+    assert re.fullmatch(rf"{re.escape(resume.name)}@[0-9a-f]+,float32", signature["resume"])
+    assert "few draws (--draws 20): intervals mean little" in shown.stderr
     drawn = ET.fromstring((tmp_path / "weights.svg").read_text())
     assert "post-edit rate" in [element.text for element in drawn.iter()]
     record = json.loads(warm(*words, "--format", "json", "--weights", "0.1").stdout)
