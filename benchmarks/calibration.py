@@ -36,7 +36,7 @@ from benchmarks.support.replay import regret, replay, segment_of, truth
 from mbr.strategies import get_strategy
 
 Floats = NDArray[np.float64]
-LISTS, QUICK = 400, 20
+LISTS, QUICK = 800, 20
 WITHIN = (0.8, 2.0)
 FIRST_SEED = 20_000  # made matrices: smaller seeds were looked at while the estimator was developed
 SHORTEST = 7  # candidates of a WMT23 list; of fewer nearly all pairs are scored
@@ -71,15 +71,15 @@ def real(name: str) -> list[Floats]:
     return [m.values.astype(np.float64) for m in complete_matrices(name) if len(m.item) >= SHORTEST]
 
 
-def sources(only: str, lists: int) -> Iterator[tuple[str, int, Callable[[int], Floats]]]:
-    """Families by name with the number of lists to play, and the matrix of each."""
+def sources(only: str, lists: int) -> Iterator[tuple[str, int, int, Callable[[int], Floats]]]:
+    """Families by name, with the number of lists to play, the number of different matrices, and the matrix of each."""
     for name, family in FAMILIES.items():
         if only in name:
-            yield name, lists, partial(_unseen, family)
+            yield name, lists, lists, partial(_unseen, family)
     for name, title in (("test", "real: bundled PEAR, N = 100"), ("wmt23", "real: WMT23 systems")):
         if only in title and (FOLDER / name).is_dir():
             matrices = real(name)
-            yield title, lists, partial(_cyclically, matrices)
+            yield title, lists, len(matrices), partial(_cyclically, matrices)
 
 
 def _unseen(family: Callable[[int], Floats], place: int) -> Floats:
@@ -90,7 +90,8 @@ def _cyclically(matrices: list[Floats], place: int) -> Floats:
     return matrices[place % len(matrices)]
 
 
-def measure(name: str, lists: int, family: Callable[[int], Floats], tolerance: float) -> Row:
+def measure(name: str, lists: int, different: int, family: Callable[[int], Floats], tolerance: float) -> Row:
+    """Play the lists; the interval is of a bootstrap over the different matrices."""
     strategy = get_strategy("race", tolerance=tolerance)
     runs = []
     for seed in range(lists):
@@ -98,12 +99,13 @@ def measure(name: str, lists: int, family: Callable[[int], Floats], tolerance: f
         played = replay(values, strategy, segment_of(values, 1000 + seed))
         estimate = played.outcome.certainty.estimated_regret
         if estimate is not None:
-            runs.append((estimate, regret(truth(values), int(played.ranking[0])), played.passes))
-    table = np.array(runs)
-    draws = np.random.default_rng(1).integers(0, len(table), (2000, len(table)))
-    means = table[draws].mean(axis=1)
-    ratios = means[:, 0] / np.maximum(means[:, 1], 1e-12)
-    low, high = np.quantile(ratios, [0.025, 0.975])
+            runs.append((seed % different, estimate, regret(truth(values), int(played.ranking[0])), played.passes))
+    numbers, table = np.array([run[0] for run in runs]), np.array([run[1:] for run in runs])
+    sums = np.stack([np.bincount(numbers, column) for column in table.T[:2]], axis=1)  # [matrices, 2]
+    draws = np.random.default_rng(1).integers(0, len(sums), (2000, len(sums)))
+    estimates, losses = sums[draws].sum(axis=1).T
+    ratios = np.divide(estimates, losses, out=np.full(len(losses), np.inf), where=losses > 0)
+    low, high = np.quantile(ratios, [0.025, 0.975], method="inverted_cdf")
     estimate, true, passes = table.mean(axis=0).tolist()
     return Row(name, len(table), passes, estimate, true, float(low), float(high))
 
@@ -121,8 +123,8 @@ def main() -> int:
     options = parser.parse_args()
     rows = []
     print(f"{'family':38} {'lists':>5} {'passes':>7} {'estimate':>8} {'true':>8} {'ratio':>6}  95 % interval")
-    for name, lists, family in sources(options.only, QUICK if options.quick else options.lists):
-        row = measure(name, lists, family, options.tolerance)
+    for name, lists, different, family in sources(options.only, QUICK if options.quick else options.lists):
+        row = measure(name, lists, different, family, options.tolerance)
         rows.append(row)
         print(
             f"{row.family:38} {row.lists:5} {row.passes:7.0f} {row.estimate:8.2%} {row.true:8.2%} {row.ratio:6.2f}  "

@@ -29,14 +29,13 @@ from candidates.training.split import PARTS, Part, read_pairs
 COMMON: dict[str, Any] = {
     "batch_tokens": 3072,
     "precision": "bf16",
-    "sampling": 0.3,
-    "dropout": 0.25,
+    "dropout": 0.15,
     "matrix_rate": 2e-3,
     "other_rate": 2e-3,
 }
 RECIPES = {
-    "en-de": Recipe(**COMMON, steps=7_000, encoder_layers=6, start=str(BUNDLED / "en-de")),
-    "de-en": Recipe(**COMMON, steps=5_000, start=str(BUNDLED / "de-en")),
+    "en-de": Recipe(**COMMON, steps=4_500, encoder_layers=6, start=str(BUNDLED / "en-de")),
+    "de-en": Recipe(**COMMON, steps=3_500, start=str(BUNDLED / "de-en")),
 }
 
 

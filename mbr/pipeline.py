@@ -123,14 +123,14 @@ class Decoder(Closing):
     def signature(self, nbest: int | None = None) -> Signature:
         """The signature of the recipe, with the settings of the loaded utility and terms."""
         terms = {
-            spec.name: {**spec.options, **weighted.term.settings()}
+            spec.name: _loaded(spec.options, weighted.term.settings())
             for spec, weighted in zip(self.recipe.terms, self.terms, strict=True)
         }
         first_stage = self.prefilter.settings if self.prefilter else {}
         scoring = {name: value for name, value in self.recipe.options.items() if name not in self.utility.run_options}
-        utility = {**scoring, **self.utility.settings()}
+        utility = _loaded(scoring, self.utility.settings())
         loaded = self.guards.guards
-        guards = {spec.name: {**spec.options, **loaded[spec.name].settings()} for spec in self.recipe.guards}
+        guards = {spec.name: _loaded(spec.options, loaded[spec.name].settings()) for spec in self.recipe.guards}
         listed = "all" if nbest is None else nbest
         fields = self.recipe.fields(utility, self.strategy, terms, first_stage, guards, listed)
         if self.prefilter is not None:
@@ -388,3 +388,8 @@ def _text_draws(texts: Sequence[str], seed: int) -> Floats:
     """Uniform random numbers in (0, 1) that the texts and the seed fix, whatever their places."""
     digests = (hashlib.blake2b(f"{seed} {text}".encode(), digest_size=8).digest() for text in texts)
     return np.array([((int.from_bytes(digest, "big") >> 12) + 0.5) / 2**52 for digest in digests])
+
+
+def _loaded(options: Mapping[str, object], settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings of a part, in their own order whatever was asked for, then options that it does not report."""
+    return {**settings, **{name: value for name, value in options.items() if name not in settings}}

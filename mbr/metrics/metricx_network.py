@@ -7,10 +7,8 @@ The released repositories have no tokenizer; it is that of the mT5 they were tra
 
 from __future__ import annotations
 
-import contextlib
 import json
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from candidates.common.errors import ModelError
+from mbr.metrics.mt5 import MT5, READERS, MT5Shape, Pieces
 from mbr.metrics.released import RELEASES, ModelFiles, find_model
-from pear.runtime.encoders import fill_weights, fingerprint, load_tokenizer
+from pear.runtime.encoders import fill_weights, fingerprint
 from pear.runtime.options import ModelOptions
 from pear.runtime.weights import read_config, read_weights, tokenizer_folder
 
@@ -30,7 +29,6 @@ ARCHITECTURE = "MT5ForRegression"
 # What names of models hold, the longest first, and the metrics that read them.
 KINDS = {"metricx-23-qe": "metricx-23-qe", "metricx-23": "metricx-23", "metricx-24": "metricx"}
 TOKENIZER = "google/mt5-xl"  # all sizes of mT5 have the same vocabulary
-TOKENIZER_FILES = ("spiece.model", "tokenizer.json")
 # Copies of the input embedding, and a weight of the first mT5 that nothing reads.
 SUPERFLUOUS = (
     "encoder.embed_tokens.weight",
@@ -42,16 +40,14 @@ SUPERFLUOUS = (
 class MetricXNetwork(nn.Module):
     """mT5, of which `encoder` is encoder and decoder both, and `head` one row of its output layer."""
 
-    def __init__(self, encoder: Any, hidden: int) -> None:
+    def __init__(self, shape: MT5Shape) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.head = nn.Linear(hidden, 1, bias=False)
+        self.encoder = MT5(shape)
+        self.head = nn.Linear(shape.d_model, 1, bias=False)
 
     def forward(self, ids: Tensor, attention: Tensor) -> Tensor:
         """Scores [rows] of token ids and mask, both [rows, tokens]."""
-        start = torch.zeros_like(ids[:, :1])
-        states = self.encoder(input_ids=ids, attention_mask=attention, decoder_input_ids=start, use_cache=False)
-        return self.head(states.last_hidden_state[:, 0].float()).squeeze(-1).clamp(0.0, WORST)
+        return self.head(self.encoder(ids, attention).float()).squeeze(-1).clamp(0.0, WORST)
 
 
 class Prompts:
@@ -84,17 +80,17 @@ def load_metricx(metric: str, default: str, options: ModelOptions) -> MetricXChe
     config = read_config(folder)
     _check_kind(config, files, metric)
     try:
-        network = _build(config)
-    except Exception as exc:  # each version of transformers has its own errors for this
+        shape = MT5Shape.of(config)
+    except ModelError as exc:
         raise ModelError(f"{folder}: cannot build mT5 from this configuration: {exc}") from exc
+    with torch.device("meta"):
+        network = MetricXNetwork(shape)
     tokenizer = _load_tokenizer(folder, model, options)
-    encoder: Any = network.encoder
-    state = _placed(read_weights(folder), config, encoder.config, folder)
+    state = _placed(read_weights(folder), config, shape, folder)
     fill_weights(network, state, folder, strict=True)
-    encoder.set_input_embeddings(encoder.shared)  # encoder and decoder hold the same one
-    padding = encoder.config.pad_token_id or 0
+    padding = int(config.get("pad_token_id") or 0)
     name = files.full_name(lambda: fingerprint(network, tokenizer, json.dumps(config, sort_keys=True)), options)
-    return MetricXCheckpoint(network.eval(), tokenizer, padding, int(encoder.config.d_model), name, files)
+    return MetricXCheckpoint(network.eval(), tokenizer, padding, shape.d_model, name, files)
 
 
 def _check_kind(config: dict[str, Any], files: ModelFiles, metric: str) -> None:
@@ -113,17 +109,8 @@ def _check_kind(config: dict[str, Any], files: ModelFiles, metric: str) -> None:
         )
 
 
-def _build(config: dict[str, Any]) -> MetricXNetwork:
-    """The network in its shape, without weights."""
-    from transformers import MT5Config, MT5Model
-
-    with torch.device("meta"):
-        encoder = MT5Model(MT5Config.from_dict(config))
-        return MetricXNetwork(encoder, encoder.config.d_model)
-
-
-def _placed(state: dict[str, Any], config: dict[str, Any], shape: Any, folder: Path) -> dict[str, Any]:
-    """The weights by their names in our network. `config` as written: transformers 5 forgets ties."""
+def _placed(state: dict[str, Any], config: dict[str, Any], shape: MT5Shape, folder: Path) -> dict[str, Any]:
+    """The weights by their names in our network."""
     tied = bool(config.get("tie_word_embeddings", False))
     output = state.pop("lm_head.weight", state.get("shared.weight") if tied else None)
     if output is None or "shared.weight" not in state:
@@ -135,9 +122,6 @@ def _placed(state: dict[str, Any], config: dict[str, Any], shape: Any, folder: P
         )
     row = output[SCORE_ID : SCORE_ID + 1].clone()
     state = {f"encoder.{key}": value for key, value in state.items() if key not in SUPERFLUOUS}
-    state["encoder.encoder.embed_tokens.weight"] = state["encoder.decoder.embed_tokens.weight"] = state[
-        "encoder.shared.weight"
-    ]
     # Where input and output share their embedding, mT5 scales what goes out.
     state["head.weight"] = row.float() * shape.d_model**-0.5 if tied else row
     return state
@@ -145,27 +129,11 @@ def _placed(state: dict[str, Any], config: dict[str, Any], shape: Any, folder: P
 
 def _load_tokenizer(folder: Path, model: str, options: ModelOptions) -> Prompts:
     tokenizer_name = options.get("encoder")
-    if tokenizer_name is None and not any((folder / name).is_file() for name in TOKENIZER_FILES):
+    if tokenizer_name is None and not any((folder / name).is_file() for name in READERS):
         release = RELEASES.get(model) or next((r for r in RELEASES.values() if r.repository == model), None)
         tokenizer_name = (release.tokenizer if release else None) or TOKENIZER
     place = folder if tokenizer_name is None else tokenizer_folder(tokenizer_name, folder, options)
-    with _quiet_transformers():
-        tokenizer = load_tokenizer(place)
-    if tokenizer("")["input_ids"] != [tokenizer.eos_token_id]:
+    tokenizer = Pieces(place)
+    if tokenizer([""])["input_ids"] != [[tokenizer.eos_token_id]]:
         raise ModelError(f"{place}: not the tokenizer of an mT5, which adds one end token and nothing else")
     return Prompts(tokenizer)
-
-
-@contextlib.contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """It warns that rare characters become unknown ones instead of bytes; so they did when MetricX was evaluated."""
-    from transformers.utils import logging
-
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(verbosity)

@@ -20,7 +20,7 @@ from mbr.decide import Certainty
 from mbr.strategies.base import Floats, Pairs, PairScores, Segment
 from mbr.strategies.comparisons import Comparisons
 from mbr.strategies.equations import equations_of
-from mbr.strategies.posterior import Chain
+from mbr.strategies.posterior import SWEEPS, Chain
 from mbr.strategies.standing import REACH, standing_of
 
 DRAWS = 256  # samples of the expected utilities
@@ -131,7 +131,7 @@ def _certainty_of_differences(
     if freedom < 1 or not pairs.degrees.all():
         both = scores.scored | np.eye(segment.size, dtype=np.bool_)
         return Certainty() if both.all() else Certainty(None, None)
-    sweeps = Chain(segment, draw).run(pairs)
+    sweeps = Chain(segment, draw).run(pairs, 2 * SWEEPS)
     standing = standing_of(sweeps, pairs, segment, scores.scored | scores.scored.T, draw, include=[choice])
     if pairs.order_untested:
         return Certainty(None, None, standing.rho, standing.tau)

@@ -34,7 +34,7 @@ from mbr.strategies.base import Floats, Segment
 from mbr.strategies.comparisons import Comparisons, ExpectedUtility
 from mbr.strategies.systems import DENSE, System
 
-SWEEPS, COLUMNS = 12, 32  # samples of the scores are their product
+SWEEPS, COLUMNS = 6, 32  # samples of the scores are their product
 FIRST_SWEEPS, MORE_SWEEPS = 6, 1  # before those that count: of a new chain, of one that goes on
 TAILS = np.array([3.0, 4.0, 6.0, 10.0, 30.0, np.inf])  # degrees of freedom that the remainder may have
 TAILS_PRIOR = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 3.0])
@@ -87,6 +87,7 @@ class Sweep:
     scales: Floats
     of_pairs: float
     residual: float  # mean square
+    bias: float  # mean square of the order bias that only a pair has
 
 
 class Chain:
@@ -164,6 +165,7 @@ class Chain:
             state.scales,
             state.of_pairs if pairs.order_matters else 0.0,
             float((residual**2).mean()),
+            float((self._own_biases(pairs) ** 2).mean()) if pairs.order_matters else 0.0,
         )
 
     def _draw_remainders(self, pairs: Comparisons, residual: Floats, square: float) -> Floats:
@@ -261,7 +263,7 @@ class Chain:
         """The order bias: its constant, its effects of candidates, and the share of the remainder that is of it."""
         state, draw, once = self._state, self._draw, pairs.once
         assert state is not None
-        rest = pairs.biases - state.constant - pairs.plus(state.slots)[once:]
+        rest = self._own_biases(pairs)
         ratios = rest**2 / variances[once:]
         state.of_pairs = self._pick(OF_PAIRS, -(len(rest) * np.log(OF_PAIRS) + ratios.sum() / OF_PAIRS) / 2)
         met = np.flatnonzero(pairs.degrees)
@@ -277,6 +279,11 @@ class Chain:
         noise = draw.standard_normal((len(pairs), 1)) / np.sqrt(weights)[:, None]
         along = weights[:, None] * (values[:, None] - state.constant - pairs.plus(prior) - noise)
         state.slots = (prior + system.solve(pairs.collect(along, along)))[:, 0]
+
+    def _own_biases(self, pairs: Comparisons) -> Floats:
+        """The order biases of pairs in both orders, without the constant and the effects of candidates."""
+        assert self._state is not None
+        return pairs.biases - self._state.constant - pairs.plus(self._state.slots)[pairs.once :]
 
     def _draw_qualities(self, pairs: Comparisons, weights: Floats) -> tuple[Floats, Floats]:
         """The scored differences without their order bias [pairs, 1], and draws of the qualities [N, COLUMNS]."""
@@ -305,7 +312,7 @@ class Chain:
 def _nothing(size: int) -> Sweep:
     """Where no score differs from zero, neither do the estimates."""
     zeros = np.zeros((size, COLUMNS))
-    return Sweep(zeros, zeros, 0.0, math.inf, np.ones(size), 0.0, 0.0)
+    return Sweep(zeros, zeros, 0.0, math.inf, np.ones(size), 0.0, 0.0, 0.0)
 
 
 def standardised(hints: Floats | None, size: int) -> Floats:

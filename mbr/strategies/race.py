@@ -51,6 +51,7 @@ LARGE_ROUND = 64  # passes of a round: a sixth of the candidates up to this, or 
 WITH_TERMS = 4  # where terms tell candidates apart, one in four takes part in the screen,
 LEAST_SCREENED = 8  # and this number at least
 CONFIRM = 3  # times as many samples, before it stops
+CAUTION = 1.2  # times the sampled loss: ending at low estimates favours those that are too low (benchmarks.calibration)
 SHORT = 16  # candidates: shorter lists are screened in full
 
 Tolerance = Annotated[
@@ -136,7 +137,7 @@ class _Race:
 
     def _stand(self, sweeps: Sequence[Sweep], comparisons: Comparisons) -> None:
         self._standing = standing_of(sweeps, comparisons, self._segment, self._met, self._draw)
-        self.regret = self._standing.regret(self._standing.best)
+        self.regret = CAUTION * self._standing.regret(self._standing.best)
 
     def next_pairs(self) -> Pairs:
         """The next comparisons; none where the budget is spent or all pairs that matter are scored."""

@@ -129,6 +129,6 @@ def _ratios(sweeps: Sequence[Sweep], pairs: Comparisons) -> tuple[float | None, 
     if spread <= 0:
         return None, None
     noise = float(np.mean([sweep.residual for sweep in sweeps]))
-    by_chance = float(pairs.biases.var(ddof=1)) if len(pairs.biases) >= MANY_PAIRS else 0.0
+    by_chance = float(np.mean([sweep.bias for sweep in sweeps])) if len(pairs.biases) >= MANY_PAIRS else 0.0
     tau = None if not len(pairs.biases) else math.sqrt(float((pairs.biases**2).mean()) / (2 * spread))
     return math.sqrt(max(noise - by_chance, 0) / (2 * spread)), tau

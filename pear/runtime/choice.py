@@ -23,7 +23,7 @@ Score = Callable[[], Floats]
 class PrecisionChoice:
     """The choice for one runner, which computes in float32 until `decide` is called.
 
-    `agreement` is that of the last precision tried in this process; None where the verdict was remembered.
+    `agreements` are those of the precisions tried in this process; none where the verdict was remembered.
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -31,7 +31,7 @@ class PrecisionChoice:
         self._exact: Any = runner.network
         self._checking = False
         self._listed = False
-        self.agreement: Agreement | None = None
+        self.agreements: list[Agreement] = []
 
     @property
     def wants_list(self) -> bool:
@@ -75,7 +75,7 @@ class PrecisionChoice:
 
     def notes(self) -> list[str]:
         """What the user should know of a check that was made in this process."""
-        return [] if self.agreement is None else [str(self.agreement)]
+        return [str(agreement) for agreement in self.agreements]
 
     def release(self) -> None:
         """Let go of the float32 weights, unless a check is under way."""
@@ -89,8 +89,9 @@ class PrecisionChoice:
         for dtype in candidates:
             self._use(dtype)
             assert exact is not None
-            self.agreement = Agreement.between(exact, self._scored(self._preferences), dtype)
-            if self.agreement.fine and also():
+            agreement = Agreement.between(exact, self._scored(self._preferences), dtype)
+            self.agreements.append(agreement)
+            if agreement.fine and also():
                 return
         self._use("float32")
 

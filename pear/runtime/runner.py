@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -140,4 +141,16 @@ def padded(rows: Sequence[Ints], padding: int, device: torch.device) -> tuple[Te
 def on_device(array: NDArray[Any], device: torch.device) -> Tensor:
     """An array on a device; to a GPU it is copied from pinned memory, while the GPU computes the batch before."""
     tensor = torch.from_numpy(array)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+    if device.type != "cuda":
+        return tensor.to(device)
+    computing, copying = torch.cuda.current_stream(device), _copy_stream(device)
+    with torch.cuda.stream(copying):
+        copied: Tensor = tensor.pin_memory().to(device, non_blocking=True)
+    computing.wait_stream(copying)
+    copied.record_stream(computing)  # its memory is free again only when the batch is computed
+    return copied
+
+
+@cache
+def _copy_stream(device: torch.device) -> Any:
+    return torch.cuda.Stream(device)

@@ -68,7 +68,10 @@ class Transformer(nn.Module):
     ) -> EncoderOutput:
         """Token ids, mask and token types, all [rows, tokens]; without a mask all tokens count, without types all
         are of type 0."""
-        attended = None if attention_mask is None or bool(attention_mask.all()) else attention_mask.bool()
+        # Not asked of a GPU, which would have to finish all work before it can answer.
+        on_cpu = attention_mask is not None and attention_mask.device.type == "cpu"
+        whole = attention_mask is None or (on_cpu and bool(attention_mask.all()))
+        attended = None if whole or attention_mask is None else attention_mask.bool()
         mask = None if attended is None else attended[:, None, None, :]  # [rows, heads, queries, keys]
         last, states = self.encoder(self.embeddings(input_ids, token_type_ids), mask, output_hidden_states)
         return EncoderOutput(last, states)

@@ -148,10 +148,54 @@ def test_a_prompt_fits_with_its_end_token(folder: Path, metricx: Any) -> None:
     assert metricx.truncated(rows).tolist() == [length > 1536 for length in lengths]
 
 
+TEXTS = [
+    "source: A dog candidate: Ein Hund.",
+    "  two  spaces   here ",
+    "",
+    " ",
+    "\t tab\nline \u2028 separator \u00a0 \u3000",
+    "日本語テキスト。 Ａｆｕｌｌ ｗｉｄｔｈ ①②",
+    "emoji 🐶👍🏽 👩‍👩‍👧 e\u0301 \u200b\ufeff ﬁ",
+    "x  </s>  y <pad><unk> ▁under▁score",
+    "a" * 300,
+    "نص عربى",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_tokens_are_those_of_transformers(folder: Path, text: str) -> None:
+    from transformers import AutoTokenizer
+
+    from mbr.metrics.mt5 import Pieces
+
+    assert Pieces(folder)([text])["input_ids"] == [AutoTokenizer.from_pretrained(folder)(text)["input_ids"]]
+
+
+def test_states_are_those_of_transformers(folder: Path) -> None:
+    import torch
+    from transformers import MT5Config, MT5Model
+
+    from mbr.metrics.metricx_network import load_metricx
+
+    state = torch.load(folder / "pytorch_model.bin", weights_only=True)
+    for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
+        state[name] = state["shared.weight"]
+    state.pop("lm_head.weight")
+    library = MT5Model(MT5Config.from_dict(json.loads((folder / "config.json").read_text()))).eval()
+    library.load_state_dict(state)
+    ids = torch.randint(3, 600, (3, 300), generator=torch.Generator().manual_seed(1))
+    attention = (torch.arange(300) < torch.tensor([[300], [7], [130]])).long()
+    ours = load_metricx("metricx", "", {"model": str(folder)}).network.encoder
+    with torch.inference_mode():
+        expected = library(input_ids=ids, attention_mask=attention, decoder_input_ids=torch.zeros_like(ids[:, :1]))
+        np.testing.assert_allclose(ours(ids, attention), expected.last_hidden_state[:, 0], atol=1e-5)
+
+
 def test_bf16_is_near_float32(folder: Path, metricx: Any) -> None:
+    import torch
+
     with load(folder, dtype="bf16") as metric:
-        encoder = metric._runner.network.encoder
-        assert encoder.shared.weight.data_ptr() == encoder.decoder.embed_tokens.weight.data_ptr()
+        assert metric._runner.network.encoder.shared.weight.dtype == torch.bfloat16
         np.testing.assert_allclose(metric.score(ROWS), metricx.score(ROWS), atol=0.3)
 
 

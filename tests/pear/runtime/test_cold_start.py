@@ -30,12 +30,13 @@ def imported_by(program: str, cwd: Path) -> str:
 
 
 def test_scoring_with_every_family_imports_nothing_slow(ours: Path, released: Path, tmp_path: Path) -> None:
-    from tests.support.random_metrics import write_random_bleurt
+    from tests.support.random_metrics import write_random_bleurt, write_random_metricx
 
     comet = write_random_comet(tmp_path / "comet", layers=1)
     kiwi = write_random_comet(tmp_path / "kiwi", kind="unified_metric", layers=1, input_segments=["mt", "src"])
     xcomet = write_random_comet(tmp_path / "xcomet", kind="xcomet_metric", layers=1, encoder="xlm-roberta-xl")
     bleurt = write_random_bleurt(tmp_path / "bleurt")
+    metricx = write_random_metricx(tmp_path / "metricx", layers=1)
     program = f"""
 import pear
 from mbr.metrics import get_metric
@@ -48,6 +49,7 @@ for name, model in (("comet", {str(comet)!r}), ("xcomet", {str(xcomet)!r}), ("bl
     get_metric(name, model=model, device="cpu").score([("A dog.", "Ein Hund.", "Der Hund.")])
 get_metric("xcomet", model={str(xcomet)!r}, device="cpu").spans([("A dog.", "Ein Hund.", "Der Hund.")])
 get_metric("cometkiwi", model={str(kiwi)!r}, device="cpu").score([("A dog.", "Ein Hund.")])
+get_metric("metricx", model={str(metricx)!r}, device="cpu").score([("A dog.", "Ein Hund.")])
 """
     assert imported_by(program, tmp_path) == ""
 
