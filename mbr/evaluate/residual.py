@@ -86,6 +86,7 @@ class WithResume(Composite):
         self.parts = (base, resume_metric)
         self._factor = factor
         self.columns = base.columns + resume_metric.columns
+        self.by_system = base.by_system
         self.identity = f"{base.identity}{factor:+g}*{resume_metric.identity}"
 
     def rows(
