@@ -22,7 +22,7 @@ from mbr.metaeval.signature import signature
 from mbr.metaeval.significance import Comparison, combine, compare_metrics
 from mbr.metaeval.spa import is_constant
 from mbr.metaeval.statistics import STATISTICS, Gold, better, measure
-from mbr.metaeval.values import SOURCE_ONLY, Floats, Kind, Scores, ScoreSet, check_metric, reference_names
+from mbr.metaeval.values import SOURCE_ONLY, Floats, Kind, Scores, ScoreSet, check_metric, model_names, reference_names
 from pear.data.test_sets import main_result
 
 AVERAGE = "average"
@@ -75,6 +75,7 @@ class Table:
     official: bool = False  # systems, references and gold are those of WMT's official results
     assumed: tuple[str, ...] = ()  # what was taken because no official results are known
     settings: Mapping[str, str] = field(default_factory=dict)  # what was made of the scores: domain, level, clip
+    models: str = ""  # behind metrics of this package
 
     @property
     def is_main_result(self) -> bool:
@@ -102,6 +103,7 @@ class Table:
             systems="+".join(str(len(systems)) for systems in self.systems),
             segments="+".join(map(str, self.segments)),
             **self.settings,
+            models=self.models,
             spa=("symmetric" if self.symmetric else "official,sorted") if "spa" in self.statistics else None,
             draws=draws,
             seed=self.seed if random else None,
@@ -256,6 +258,7 @@ def _table(
         official=scores.official,
         assumed=scores.assumed,
         settings=scores.settings,
+        models=model_names(scores.metrics),
     )
 
 
@@ -335,6 +338,7 @@ def _mean_table(tables: Sequence[Table]) -> Table:
         official=all(table.official for table in tables),
         assumed=tuple(dict.fromkeys(sentence for table in tables for sentence in table.assumed)),
         settings=first.settings,
+        models=first.models,
     )
 
 

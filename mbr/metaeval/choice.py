@@ -27,7 +27,7 @@ from mbr.metaeval.sanity import lengths
 from mbr.metaeval.signature import signature
 from mbr.metaeval.significance import Comparison, compare_choices
 from mbr.metaeval.statistics import Gold, choice_range, choices
-from mbr.metaeval.values import SOURCE_ONLY, Floats, Kind, Scores, ScoreSet, check_metric, reference_names
+from mbr.metaeval.values import SOURCE_ONLY, Floats, Kind, Scores, ScoreSet, check_metric, model_names, reference_names
 
 ORACLE, RANDOM, LONGEST = "oracle", "random", "longest"
 LEVEL = 0.95
@@ -77,6 +77,7 @@ class ChoiceStudy:
     official: bool = False
     assumed: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    models: str = ""  # behind metrics of this package
 
     @property
     def title(self) -> str:
@@ -121,6 +122,7 @@ class ChoiceStudy:
             systems=self.systems,
             segments=self.segments,
             **dict(self.settings),
+            models=self.models,
             ties=self.ties,
             draws=self.draws,
             seed=self.seed,
@@ -232,6 +234,7 @@ def choice_study(
         official=scores.official,
         assumed=scores.assumed,
         settings=tuple(scores.settings.items()),
+        models=model_names(metrics),
     )
 
 

@@ -159,9 +159,11 @@ def _metrics(
     names = sorted({file.name.removesuffix(end) for end in (SEGMENTS, SYSTEMS) for file in folder.glob(f"*{end}")})
     fitting = {name: _split(name) for name in names if _split(name)[1] in (SOURCE_ONLY, standard)}
     bases = [base for base, _ in fitting.values()]
-    # BLEU-refA is BLEU in every language pair, whatever the reference; BLEU-src keeps its suffix where both exist.
+    # BLEU-refA is BLEU in every language pair, whatever the reference. BLEU-src keeps its suffix in all of them where
+    # one of them has both, so that each is averaged with itself.
+    compared_in_any = _with_reference(files)
     shown = {
-        name: name if compared == SOURCE_ONLY and bases.count(base) > 1 else base
+        name: name if compared == SOURCE_ONLY and base in compared_in_any else base
         for name, (base, compared) in fitting.items()
     }
     if named is not None:
@@ -181,6 +183,13 @@ def _metrics(
             label = shown.get(name, name)
             notes.append(f"{label} is left out: {str(exc).removeprefix(f'{label}: ')}")
     return metrics, notes
+
+
+def _with_reference(files: EvalFolder) -> set[str]:
+    """Metrics that compare with a reference in any language pair of the test set."""
+    folder = files.path / "metric-scores"
+    names = [file.name.removesuffix(end) for end in (SEGMENTS, SYSTEMS) for file in folder.glob(f"*/*{end}")]
+    return {base for base, compared in map(_split, names) if compared != SOURCE_ONLY}
 
 
 def _metric(files: EvalFolder, stem: Path, systems: tuple[str, ...], name: str, compared: str, human: Scores) -> Scores:

@@ -72,8 +72,10 @@ def rerank_by_utility(
         for (segment, _), decision in zip(lists, decided, strict=True):
             present = np.flatnonzero(~np.isnan(scores.gold[:, segment]))
             values[present, segment] = _values(decision, len(present))
+        identity = str(decoder.signature())
     rates = issubclass(utility_class(recipe.utility), QualityUtility)
-    return Scores(f"{'rerank' if rates else 'MBR'} {word}", values, kind="own", reference=SOURCE_ONLY)
+    name = f"{'rerank' if rates else 'MBR'} {word}"
+    return Scores(name, values, kind="own", reference=SOURCE_ONLY, identity=identity)
 
 
 def _lists(scores: ScoreSet, texts: Texts) -> Iterator[tuple[int, CandidateList]]:

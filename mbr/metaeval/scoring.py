@@ -87,7 +87,13 @@ def score_by_name(
             report(note)
         if isinstance(utility, PairUtility) and utility.relation == "antisymmetric":
             return _pairwise(name, utility, scores, scores.texts, anchored)
-        return Scores(name, _singly(utility, scores.texts), kind="own", reference=_compared(utility, scores))
+        return Scores(
+            name,
+            _singly(utility, scores.texts),
+            kind="own",
+            reference=_compared(utility, scores),
+            identity=_identity(utility),
+        )
 
 
 def resume_scores(residual: Residual, scores: ScoreSet, *, options: Mapping[str, Any] | None, **running: Any) -> Scores:
@@ -113,6 +119,7 @@ def with_resume(base: Scores, added: Scores, residual: Residual, family: str) ->
         differences=differences,
         to_reference=None if to_reference is None else to_reference + factor * added.segments,
         reference=added.reference if base.reference in (None, SOURCE_ONLY) else base.reference,
+        identity=f"{base.identity}|{factor:+g}|{added.identity}",
     )
 
 
@@ -195,7 +202,8 @@ def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts, w
         to_reference = np.full((systems, segments), np.nan)
         both = values[len(cells) :].reshape(-1, 2)
         to_reference[tuple(np.array(anchored).T)] = (both[:, 0] - both[:, 1]) / 2
-    return replace(Scores.pairwise(name, differences, to_reference), reference=SOURCE_ONLY)
+    pairwise = Scores.pairwise(name, differences, to_reference)
+    return replace(pairwise, reference=SOURCE_ONLY, identity=_identity(utility))
 
 
 def metric_by_name(
@@ -246,3 +254,7 @@ def _singly(utility: Utility, texts: Texts) -> Floats:
 
 def _compared(utility: Utility, scores: ScoreSet) -> str | None:
     return SOURCE_ONLY if isinstance(utility, QualityUtility) else scores.reference
+
+
+def _identity(utility: Utility) -> str:
+    return "|".join([utility.name, *(f"{key}:{value}" for key, value in utility.settings().items())])

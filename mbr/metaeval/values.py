@@ -37,7 +37,7 @@ class Scores:
     to_reference: Floats | None = None  # [systems, segments]: a pairwise metric with the reference as the other side
     kind: Kind = "metric"
     reference: str | None = None  # what it compares with: a reference, SOURCE_ONLY, or None where it is not known
-    identity: str = ""  # of a judge of this package: everything that may change its scores
+    identity: str = ""  # of a judge or utility of this package: everything that may change its scores
 
     @classmethod
     def pairwise(cls, name: str, differences: Floats, to_reference: Floats | None = None) -> Scores:
@@ -275,6 +275,18 @@ class ScoreSet:
 def reference_names(compared: Iterable[str | None]) -> str:
     """The references among what metrics compare with, each once, for a signature."""
     return "+".join(dict.fromkeys(name for name in compared if name not in (None, SOURCE_ONLY)))
+
+
+def model_names(metrics: Iterable[Scores]) -> str:
+    """The models behind metrics of this package, with fingerprint and precision, each once, for a signature."""
+    names = []
+    for metric in metrics:
+        settings = [entry.partition(":") for entry in metric.identity.split("|")]
+        for place, (key, _, model) in enumerate(settings):
+            if key == "model" or key.endswith(".model"):
+                dtype = f"{key.removesuffix('model')}dtype"
+                names.append(",".join([model, *(value for name, _, value in settings[place:] if name == dtype)][:2]))
+    return "+".join(dict.fromkeys(names))
 
 
 def _pinned(scores: Scores, segments: NDArray[np.int64]) -> Scores:

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from candidates.command.console import Console, Parser
 from mbr.cli.metaeval.command import TASKS
 from mbr.cli.metaeval.download import add_download_options, download
-from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
+from mbr.cli.metaeval.options import (
+    add_output_options,
+    add_score_set_options,
+    read_sets,
+    task_parser,
+    warn_of_few_draws,
+)
 
 if TYPE_CHECKING:
     from mbr.cli.metaeval.output import Grid
@@ -90,6 +96,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.download is not None:
         return download(options, console)
     parse_statistics(options.statistics.split(","))  # refuses a wrong name before files are read
+    if options.significance:
+        warn_of_few_draws(options, console, "ranks")
     began = time.monotonic()
     results = []
     for gold in list(dict.fromkeys(options.human or [None])):

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.metaeval.postedits import read_post_edits
     from mbr.metaeval.resume_sweep import WEIGHTS, resume_sweep
     from mbr.metaeval.scoring import check_names
-    from mbr.metaeval.values import reference_names
+    from mbr.metaeval.values import model_names, reference_names
 
     if options.model is None:
         raise UsageError("which RESUME? give --model MODEL, a checkpoint of kind resume")
@@ -88,7 +88,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     signature = scores.signature(
         "resume-metric",
         ref=reference_names(metric.reference for metric in (*(base.scores for base in bases), resume_metric)),
-        resume=_model(resume_metric.identity),
+        models=model_names(base.scores for base in bases),
+        resume=model_names([resume_metric]),
         weights=",".join(f"{weight:g}" for weight in sweep.weights),
         chosen=sweep.select,
         development=sweep.segments[0],
@@ -125,12 +126,6 @@ def _scored(
             bases.append(base if edits is None else replace(base, edits=_edited(word, options.model, edits, running)))
         scores.with_metrics(*(base.scores for base in bases[len(scores.metrics) :]))  # refuses a name that is taken
         return bases, resume_scores(Residual(1.0, options.model), scores, **running)
-
-
-def _model(identity: str) -> str:
-    """The model with its fingerprint, and its precision, from the identity of a judge."""
-    settings = dict(entry.split(":", 1) for entry in identity.split("|")[1:])
-    return f"{settings['model']},{settings['dtype']}"
 
 
 def _edited(word: str, model: str, edits: PostEdits, running: dict[str, Any]) -> EditScores:
