@@ -111,7 +111,8 @@ def test_all_pairs_are_the_single_pairs_and_each_text_is_encoded_once(written: C
     texts = list(dict.fromkeys(text for row in ROWS[:6] for text in row[1:]))
     with load(written("bert")) as metric:
         plain = metric.score([("", h, r) for h in texts for r in texts]).reshape(len(texts), -1)
-    with get_utility("bertscore", model=written("bert"), layer=2, device="cpu") as utility:
+    opened: Any = get_utility("bertscore", model=written("bert"), layer=2, device="cpu")
+    with opened as utility:
         seen: list[int] = []
         utility.metric._runner.network.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
         utility.prepare([("A dog.", texts)])
