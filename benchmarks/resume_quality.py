@@ -1,6 +1,7 @@
 """RESUME at small scale: trained on MQM rows, judged on post-edits and on WMT23.
 
     python -m benchmarks.resume_quality
+    python -m benchmarks.resume_quality --steps 150 --sweep docs/resume-weights.svg
 
 Proves that a RESUME of this size leaves agreement with people as it was, and has not yet learned to see that a
 post-edit is better than its reference. Trains with the command of a user (pear-train --kind resume), from the encoder
@@ -10,6 +11,9 @@ chrF, for the similarity of sentence embeddings, and for both with RESUME added:
 - post-edit rate on MLQE-PE en-de test20: how often the post-edit scores above the machine translation it corrects, when
   the machine translation is the reference. A metric that only compares with the reference hardly can.
 - WMT23 en-de with its reference: Kendall tau-like over pairs of one segment, and pairwise accuracy of systems.
+
+`--sweep` tries nine weights instead, with the command of a user (mbr-metaeval resume-metric): the weight is chosen on
+one half of the WMT23 segments and measured on the other.
 """
 
 from __future__ import annotations
@@ -42,11 +46,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK / "quality")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--sweep", type=Path, metavar="FILE.svg", help="try several weights, and draw them here")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model = options.work / f"resume-{options.steps}"
     if not model.exists():
         learn(model, options.steps, options.threads)
+    if options.sweep is not None:
+        sweep(model, options.sweep, options.threads)
+        return
     embed = Embedder()
     results: dict[str, Any] = {}
     with ResumeMetric.load(str(model), device="cpu") as resume:
@@ -69,6 +77,13 @@ def learn(model: Path, steps: int, threads: int) -> None:
     words += ["--encoder-rate", "3e-4", "--head-rate", "1e-3", "--freeze-encoder", "0.1", "--batch-tokens", "3072"]
     words += ["--steps", str(steps), "--every", str(max(steps // 3, 1)), "--select", "pdp", "--dev-lists", "60"]
     program = Path(sys.executable).with_name("pear-train")
+    subprocess.run([program, *words, "--threads", str(threads)], check=True, cwd=ROOT)
+
+
+def sweep(model: Path, plot: Path, threads: int) -> None:
+    words = ["resume-metric", "--data", str(WMT23), "--lp", "en-de", "--score", "chrf", "embedding"]
+    words += ["--model", str(model), "--post-edits", str(POST_EDITS), "--plot", str(plot.resolve()), "--force"]
+    program = Path(sys.executable).with_name("mbr-metaeval")
     subprocess.run([program, *words, "--threads", str(threads)], check=True, cwd=ROOT)
 
 

@@ -104,15 +104,16 @@ class OpenConversation:
         texts, source = self.candidates.texts, self.candidates.source
         return [(source, texts[i], texts[j]) for i, j in self.waiting_pairs[:most].tolist()]
 
-    def take(self, scores: Scores) -> None:
+    def take(self, scores: Scores, why: Callable[[tuple[str, str, str]], str] = lambda triple: "") -> None:
         """Scores of the next waiting pairs; a request that is complete goes to the strategy.
 
-        A score that is not a number ends the conversation with an error: it must never enter a decision.
+        A score that is not a number ends the conversation with an error: it must never enter a decision. `why` gives
+        the utility's reason for it, where there is one.
         """
         self.passes += len(scores)
         finite = np.isfinite(scores)
         if not finite.all():
-            self.error = self._not_finite(scores, self.waiting_pairs, np.flatnonzero(~finite))
+            self.error = self._not_finite(scores, np.flatnonzero(~finite), why)
             return
         self._scored.append(scores)
         if self._received == self.asked.count:
@@ -172,12 +173,17 @@ class OpenConversation:
     def _broken_strategy(self, why: str) -> ModelError:
         return ModelError(f"segment {self.candidates.id!r}: the strategy {why}; correct the strategy or use another")
 
-    def _not_finite(self, scores: Scores, pairs: NDArray[np.intp], invalid: NDArray[np.intp]) -> ModelError:
-        i, j = (self.candidates.positions[place][0] + 1 for place in pairs[invalid[0]])
+    def _not_finite(
+        self, scores: Scores, invalid: NDArray[np.intp], why: Callable[[tuple[str, str, str]], str]
+    ) -> ModelError:
+        first = int(invalid[0])
+        i, j = (self.candidates.positions[place][0] + 1 for place in self.waiting_pairs[first])
         which = f"candidate {i}" if isinstance(self.asked, AskEach) else f"candidates {i} and {j}"
+        reason = why(self.triples(first + 1)[first])
+        what = f"no score of {which}: {reason}" if reason else f"the utility returned {scores[first]} for {which}"
         return ModelError(
-            f"segment {self.candidates.id!r}: the utility returned {scores[invalid[0]]} for {which} "
-            f"({len(invalid)} of {len(scores)} scores are not finite); use --on-error fallback to continue without it"
+            f"segment {self.candidates.id!r}: {what} ({len(invalid)} of {len(scores)} scores are not finite); "
+            "use --on-error fallback to continue without it"
         )
 
 
@@ -270,8 +276,9 @@ class Pool(Generic[Key]):
             scores = self._matrix_scores(conversations, self._utility)
         else:
             scores = self._pair_scores(conversations, portion)
+        why = self._utility.why_missing if isinstance(self._utility, PairUtility) else lambda triple: ""
         for conversation, answer in zip(conversations, scores, strict=True):
-            conversation.take(answer)
+            conversation.take(answer, why)
 
     def _pair_scores(self, conversations: Sequence[OpenConversation], portion: Portion) -> list[Scores]:
         requests = [

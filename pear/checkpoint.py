@@ -106,7 +106,8 @@ def load_checkpoint(
         raise ModelError(f"{path}: this checkpoint is broken: {type(exc).__name__}: {exc}") from exc
     if kind is not None and network.kind != kind:
         raise ModelError(
-            f"{path} holds a model of kind {network.kind}, not {kind}; it scores other texts in another way"
+            f"{path} holds a model of kind {network.kind}; expected one of kind {kind}, whose inputs are different; "
+            "name another checkpoint"
         )
     if local:
         name = f"{name}@{fingerprint(network, tokenizer)}"

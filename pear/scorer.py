@@ -53,8 +53,8 @@ class Scorer(Closing):
         )
         if checkpoint.network.kind not in cls.kinds:
             raise ModelError(
-                f"{model} is a model of kind {checkpoint.network.kind}; expected {' or '.join(cls.kinds)}, which score "
-                "other texts in another way"
+                f"{model} is a model of kind {checkpoint.network.kind}; expected one of kind {' or '.join(cls.kinds)}, "
+                "whose inputs are different; name another checkpoint"
             )
         engine = Engine(
             checkpoint.network,

@@ -19,7 +19,7 @@ RELEASED = "pear"
 LISTS = 100  # lists or rows that are looked at, at most
 NOTE = (
     "comparing with the bundled en-de PEAR, a small model for everyday sentences (pear/bundled/en-de/README.md); "
-    "--model pear is the released one"
+    "the released one is the model `pear`"
 )
 
 
@@ -75,8 +75,8 @@ class Languages:
             f"no model was named, and the languages cannot be seen from {_counted(self._lists)} (sources: "
             f"{self._source}; candidates: {self._target}); expected evidence for one of {', '.join(fitting)}, "
             "for which a PEAR is bundled, or for other languages. "
-            f"Name the model: --model {DEFAULT} (bundled), --model {RELEASED} (released, from the hub), or compare "
-            "without one: --utility chrf"
+            f"Name the model: {DEFAULT} (bundled), {RELEASED} (released, from the hub) or a folder; or take a utility "
+            "that needs none, such as chrf"
         )
 
     def _sides(self, pair: str) -> list[tuple[Evidence, str]]:

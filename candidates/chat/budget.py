@@ -19,7 +19,7 @@ BYTES_PER_TOKEN = 4  # of a rough estimate
 
 
 class BudgetSpent(ResourceError):
-    """No further request may be sent. What was answered before is in the cache."""
+    """No further request may be sent. Where there is a cache, it holds the answers so far."""
 
 
 @dataclass
@@ -53,15 +53,19 @@ class Usage:
 
 
 class Budget:
-    """Limits of a run. `spend` before each request, `settle` after its answer, `give_up` where there is none."""
+    """Limits of a run. `spend` before each request, `settle` after its answer, `give_up` where there is none.
 
-    def __init__(self, calls: int | None = None, tokens: int | None = None) -> None:
+    `kept`: a cache keeps the answers, which the message of a spent budget mentions.
+    """
+
+    def __init__(self, calls: int | None = None, tokens: int | None = None, *, kept: bool = True) -> None:
         for name, limit in (("calls", calls), ("tokens", tokens)):
             if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
                 raise UsageError(f"a budget of {limit!r} {name} is out of range; expected a number from 0 on")
         self.usage = Usage()
         self._calls = calls
         self._tokens = tokens
+        self._kept = kept
         self._open = 0.0  # tokens that open requests are expected to take
         self._lock = threading.Lock()
 
@@ -101,9 +105,10 @@ class Budget:
             setattr(self.usage, name, getattr(self.usage, name) + 1)
 
     def _spent(self, limit: str) -> BudgetSpent:
+        answers = "answers so far are in the cache" if self._kept else "without a cache, answers so far are lost"
         return BudgetSpent(
-            f"the budget of {limit} does not suffice ({self.usage} in this run); answers so far are kept, so raise the "
-            "budget (calls, tokens) and run the same command again, with --resume where it wrote a file"
+            f"the budget of {limit} does not suffice ({self.usage} in this run); {answers}; raise the budget (calls, "
+            "tokens) and run the same command again, with --resume where it wrote a file"
         )
 
 

@@ -24,6 +24,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from candidates.chat.answers import error_message, model_names
 from candidates.common.errors import InputError, ModelError, UsageError
+from candidates.common.words import counted
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 BACK_OFF = 0.5  # seconds before the first retry; doubled with every further one
@@ -49,14 +50,23 @@ class Refused(InputError):
     """The server refuses this request (HTTP 400, 413, 422, ...): the same request will be refused again."""
 
 
-class Server:
-    """A server's address. `ask` retries where that may help, until `close`; it may be called from many threads."""
+def flag(name: str) -> str:
+    """An option as commands spell it: `--server-model`."""
+    return f"--{name.replace('_', '-')}"
 
-    def __init__(self, address: str, *, retries: int, timeout: float) -> None:
+
+class Server:
+    """A server's address. `ask` retries where that may help, until `close`; it may be called from many threads.
+
+    `option` spells the name of an option in messages.
+    """
+
+    def __init__(self, address: str, *, retries: int, timeout: float, option: Callable[[str], str] = flag) -> None:
         if not 0 <= retries <= 100:
-            raise UsageError(f"--retries {retries} is out of range; expected a number from 0 to 100")
+            raise UsageError(f"{option('retries')} {retries} is out of range; expected a number from 0 to 100")
         if not 0 < timeout <= 86_400:
-            raise UsageError(f"--timeout {timeout} is out of range; expected seconds above 0, up to 86400")
+            raise UsageError(f"{option('timeout')} {timeout} is out of range; expected seconds above 0, up to 86400")
+        self.option = option
         self._parts = _split_address(address)
         self.address = address.rstrip("/")
         self._retries = retries
@@ -109,8 +119,9 @@ class Server:
                     ) from exc
                 if attempts > self._retries:
                     raise InputError(
-                        f"no answer from {self.address} in {attempts} attempts, the last error: {exc}; check that the "
-                        "server is up and its log, or lower --concurrency, or raise --timeout or --retries"
+                        f"no answer from {self.address} in {counted(attempts, 'attempt')}, the last error: {exc}; "
+                        f"check that the server is up and its log, or lower {self.option('concurrency')}, or raise "
+                        f"{self.option('timeout')} or {self.option('retries')}"
                     ) from exc
                 # The one draw without a seed: it decides when a request is sent, not which.
                 back_off = min(BACK_OFF * 2 ** (attempts - 1), LONGEST_BACK_OFF) * random.uniform(0.5, 1)
@@ -164,7 +175,7 @@ class Server:
         if status == 404:
             return ModelError(
                 f"{self.address}: not found: {message}; check the address, which usually ends in /v1, and the "
-                "model's name (--server-model)"
+                f"model's name ({self.option('server_model')})"
             )
         again = status >= 500 or status in _RETRIED
         return _Failure(message, again=again, wait=_retry_after(headers.get("Retry-After", "")))
@@ -222,16 +233,17 @@ class Server:
 
 def only_model(server: Server) -> str:
     """The name of the one model that a server has."""
+    option = server.option("server_model")
     try:
         entries = server.ask("/models", "data")
     except InputError as exc:
-        raise ModelError(f"the model's name is unknown: {exc}; or name it with --server-model") from exc
+        raise ModelError(f"the model's name is unknown: {exc}; or name it with {option}") from exc
     names = model_names(entries)
     if not names:
-        raise ModelError(f"{server.address}: the server lists no model; name one with --server-model")
+        raise ModelError(f"{server.address}: the server lists no model; name one with {option}")
     if len(names) > 1:
         shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-        raise UsageError(f"{server.address} has {len(names)} models; choose one with --server-model: {shown}")
+        raise UsageError(f"{server.address} has {len(names)} models; choose one with {option}: {shown}")
     return names[0]
 
 

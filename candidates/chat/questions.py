@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 from candidates.chat.answer_store import AnswerStore, request_key
 from candidates.chat.answers import choice_text
 from candidates.chat.budget import Budget, BudgetSpent, Usage, prompt_tokens, tokens_of
-from candidates.chat.client import Refused, Server, only_model
+from candidates.chat.client import Refused, Server, flag, only_model
 from candidates.chat.reading import Unreadable
 from candidates.chat.template import Message
 from candidates.common.closing import Closing
@@ -76,6 +76,7 @@ class Chat(Closing):
         cache: the file of answers (default: in the cache folder), or `none`.
         temperature, max_tokens: of every request.
         body: more fields of the request, as a mapping or JSON; null takes a field out.
+        option: spells the name of an option in messages.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Chat(Closing):
         temperature: float = 0.0,
         max_tokens: int = 1024,
         body: str | dict[str, Any] | None = None,
+        option: Callable[[str], str] = flag,
     ) -> None:
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= 1000:
             raise UsageError(f"concurrency {concurrency!r} is out of range; expected a number from 1 to 1000")
@@ -101,8 +103,8 @@ class Chat(Closing):
             raise UsageError(f"max-tokens {max_tokens!r} is out of range; expected a number from 1 to 1000000")
         self._fields = {"temperature": temperature, "max_tokens": max_tokens}
         self._more = _fields(body)
-        self._budget = Budget(calls, tokens)
-        self._server = Server(address, retries=retries, timeout=timeout)
+        self._budget = Budget(calls, tokens, kept=cache != NO_CACHE)
+        self._server = Server(address, retries=retries, timeout=timeout, option=option)
         self.model = server_model or only_model(self._server)
         self._store = None if cache == NO_CACHE else AnswerStore(cache)
         self._concurrency = concurrency

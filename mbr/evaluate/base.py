@@ -35,6 +35,8 @@ class Judge(Closing, ABC):
     columns: int  # how many statistics a row has
     # Networks score rows of similar length together; for others the order of segments is best.
     by_length = False
+    # Whether the rows of each system are scored apart, so that its scores do not depend on the other systems.
+    by_system = False
     # Rows scored at once where that must not depend on the machine's speed; None: as many as fit between commits.
     portion_rows: int | None = None
 

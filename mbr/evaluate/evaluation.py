@@ -298,8 +298,11 @@ def _judge_all(
 def _statistics(
     task: _Task, judge: Judge, references: Sequence[Sequence[str]], cache: Cache | None, progress: str | None
 ) -> dict[str, tuple[Floats, Flags]]:
-    """Statistics [segments, k] and truncation [segments] of each system; all rows of all systems go together."""
+    """Statistics [segments, k] and truncation [segments] of each system."""
     rows = [judge.rows(task.sources, outputs, references) for outputs in task.systems.values()]
+    if judge.by_system:
+        apart = [judged_rows(judge, own, cache, progress=progress) for own in rows]
+        return {name: (each.statistics, each.truncated) for name, each in zip(task.systems, apart, strict=True)}
     together = [row for segment in zip(*rows, strict=True) for row in segment]  # segment by segment
     judged = judged_rows(judge, together, cache, progress=progress)
     count = len(rows)

@@ -112,6 +112,13 @@ class JudgeSpec:
         return self.compares_with != "baseline" and 2 not in _metric_class(self.name).takes
 
     @property
+    def uses_reference(self) -> bool:
+        """Whether it compares with a reference where there is one."""
+        if self.needs_baseline:
+            return False
+        return self.needs_reference or self.texts(1) == 3
+
+    @property
     def needs_baseline(self) -> bool:
         """Whether it compares outputs with those of another system."""
         return self.compares_with == "baseline"
@@ -202,9 +209,9 @@ class JudgeSpec:
             return NeuralJudge(self.name, texts=self.texts(references), options=loading, cache=cache, spans=spans)
         from mbr.evaluate.pairwise import PairwiseJudge
 
-        compared = NeuralJudge(metric_of(self.name), texts=3, options=loading, cache=cache)
+        metric = NeuralJudge(metric_of(self.name), texts=3, options=loading, cache=cache, compared="anchor")
         symmetric = self.options.get("mode", "both") == "both"
-        return PairwiseJudge(compared, against=self.compares_with, symmetric=symmetric)
+        return PairwiseJudge(metric, against=self.compares_with, symmetric=symmetric)
 
     def _open_with_resume(
         self, references: int, tokenize: str, options: Mapping[str, Any], cache: Cache | None
@@ -306,13 +313,13 @@ def with_options(specs: Sequence[JudgeSpec], words: Sequence[str]) -> list[Judge
         if not named:
             raise UsageError(f"--judge-option {word!r}: no judge {label!r} was given; judges: {', '.join(labels)}")
         chosen.setdefault(label, {})[key.strip().replace("-", "_")] = scalar(value)
-    made = []
+    changed = []
     for spec in specs:
         own = chosen.get(spec.label or spec.name, {})
         if own:
             _check_options(spec, own)
-        made.append(replace(spec, options={**spec.options, **own}))
-    return made
+        changed.append(replace(spec, options={**spec.options, **own}))
+    return changed
 
 
 def _check_options(spec: JudgeSpec, options: Mapping[str, Any]) -> None:

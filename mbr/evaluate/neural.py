@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class NeuralJudge(Judge):
     """Rows are (source, hypothesis, reference) or, with `texts` 2, (source, hypothesis). The first reference counts.
 
+    `compared` is what stands in the place of the reference: `anchor` for a pairwise metric.
+
     If the cache holds this judge's identity, the model is loaded when there is a row to score, not before.
     """
 
@@ -30,12 +32,20 @@ class NeuralJudge(Judge):
     columns = 2
 
     def __init__(
-        self, name: str, *, texts: int, options: Mapping[str, Any], cache: Cache | None = None, spans: bool = False
+        self,
+        name: str,
+        *,
+        texts: int,
+        options: Mapping[str, Any],
+        cache: Cache | None = None,
+        spans: bool = False,
+        compared: str = "reference",
     ) -> None:
         """With `spans`, the errors that the metric finds are kept for `spans`."""
         from mbr.metrics import metric_class
 
         self._name, self._texts, self._options = name, texts, options
+        self._input = "+".join(("source", "hypothesis", compared)[:texts])
         self._spans: dict[Row, list[Span]] | None = {} if spans else None
         self._loaded: Metric | None = None
         stamp = None if cache is None else metric_class(self._metric_name).stamp(options)
@@ -61,7 +71,7 @@ class NeuralJudge(Judge):
         return self._loaded
 
     def _described(self) -> tuple[str, str, str]:
-        return self._name, "source+hypothesis+reference" if self._texts == 3 else "source+hypothesis", __version__
+        return self._name, self._input, __version__
 
     def _identify(self) -> str:
         name, texts, version = self._described()

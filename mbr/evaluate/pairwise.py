@@ -1,8 +1,9 @@
 """A pairwise metric (PEAR) as a judge: each output is compared with one anchor, the baseline's output or the reference.
 
-N systems cost N comparisons per segment, not N(N-1)/2 (PEAR paper, section 3.5). A comparison in both orders is kept
-under its two texts in the order of the alphabet, with its sign: with baseline and system swapped, the same judgement
-is read with the other sign. The baseline itself scores 0.
+N systems cost N comparisons per segment, not N(N-1)/2 (PEAR paper, section 3.5). A comparison in both orders is scored
+and cached with its two texts in the order of the alphabet, and its sign is kept apart. Each system is scored in batches
+of its own. So with baseline and system swapped the same comparisons are scored in the same batches, whatever the other
+systems are, and every sign flips exactly. The baseline itself scores 0.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class PairwiseJudge(Composite):
     """Rows are (source, output, anchor). `symmetric`: the metric scores both orders."""
 
     columns = NeuralJudge.columns
+    by_system = True
 
     def __init__(self, metric: NeuralJudge, *, against: str, symmetric: bool) -> None:
         metric.portion_rows = PORTION

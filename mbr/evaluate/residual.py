@@ -1,8 +1,9 @@
 """A judge with RESUME added: f(s, r, c) + weight * RESUME(s, r, c) (Noh et al. 2024, section 4.1).
 
 As words, the judge and then the term as `--add` takes it: `chrf+resume-metric=0.2,model=FOLDER`. The weight is that
-of the paper, for metrics from 0 to 1: on another scale RESUME is stretched to that scale (chrF: 100), so that 0.2 means
-the same everywhere; where a lower score is better it is subtracted. With weight 0 scores are those of the judge alone.
+of the paper, for metrics from 0 to 1. RESUME is multiplied with the range of other metrics (chrF: 100), so that 0.2
+means the same everywhere; where a lower score is better it is subtracted. With weight 0 scores are those of the judge
+alone.
 
 >>> base, residual = split_residual("chrf+resume-metric=0.2,model=my-resume")
 >>> base, residual.weight, residual.model
@@ -19,7 +20,7 @@ import numpy as np
 
 from candidates.common.errors import UsageError
 from mbr.evaluate.base import Composite, Floats, Judge, Judged, Row
-from mbr.recipe.words import parse_terms
+from mbr.recipe.words import parse_term
 from mbr.terms import check_term_options
 from pear.resume_metric import check_weight
 
@@ -56,20 +57,26 @@ def split_residual(word: str) -> tuple[str, Residual | None]:
     base, mark, term = word.partition(MARK)
     if not mark:
         return word, None
-    return base, parse_residual(f"{NAME}={term}")
+    return base, parse_residual(f"{NAME}={term}", repr(word))
 
 
-def parse_residual(term: str) -> Residual:
-    """RESUME of a word as `--add` takes it: `resume-metric=0.2,model=FOLDER`."""
-    weights, options = parse_terms([term], [])
-    ((name, weight),) = weights.items()
+def parse_residual(term: str, where: str) -> Residual:
+    """RESUME of a word as `--add` takes it: `resume-metric=0.2,model=FOLDER`; `where` is what messages call it.
+
+    Raises:
+        UsageError: it is not RESUME, its weight is no number from 0 on, or it has no model.
+    """
+    name, weight, settings = parse_term(term, where)
     if name != NAME:
-        raise UsageError(f"{term!r}: only RESUME can be added to a metric; expected {NAME}=WEIGHT,model=MODEL")
-    settings = dict(options.get(name, {}))
+        raise UsageError(f"{where}: only RESUME can be added to a metric; expected {NAME}=WEIGHT,model=MODEL")
     check_term_options(name, settings, part="judge")
     check_weight(weight)
-    model = settings.pop("model", None)
-    return Residual(weight, None if model is None else str(model), settings)
+    if "model" not in settings:
+        raise UsageError(
+            f"{where}: RESUME has no model; none is bundled, so name a checkpoint of kind resume: "
+            f"{NAME}={weight:g},model=FOLDER"
+        )
+    return Residual(weight, str(settings.pop("model")), settings)
 
 
 class WithResume(Composite):
@@ -79,6 +86,7 @@ class WithResume(Composite):
         self.parts = (base, resume_metric)
         self._factor = factor
         self.columns = base.columns + resume_metric.columns
+        self.by_system = base.by_system
         self.identity = f"{base.identity}{factor:+g}*{resume_metric.identity}"
 
     def rows(

@@ -22,7 +22,7 @@ from mbr.metaeval.signature import signature
 from mbr.metaeval.significance import Comparison, combine, compare_metrics
 from mbr.metaeval.spa import is_constant
 from mbr.metaeval.statistics import STATISTICS, Gold, better, measure
-from mbr.metaeval.values import Floats, Kind, Scores, ScoreSet, check_metric
+from mbr.metaeval.values import SOURCE_ONLY, Floats, Kind, Scores, ScoreSet, check_metric, model_names, reference_names
 from pear.data.test_sets import main_result
 
 AVERAGE = "average"
@@ -35,7 +35,7 @@ class Row:
 
     metric: str
     kind: Kind
-    reference: str | None
+    reference: str | None  # what it compares with: a reference, SOURCE_ONLY, or None where it is not known
     values: Values  # by statistic; also `epsilon` and `average`
     rank: int | None = None
     ranks: Mapping[str, int] = field(default_factory=dict)
@@ -75,6 +75,7 @@ class Table:
     official: bool = False  # systems, references and gold are those of WMT's official results
     assumed: tuple[str, ...] = ()  # what was taken because no official results are known
     settings: Mapping[str, str] = field(default_factory=dict)  # what was made of the scores: domain, level, clip
+    models: str = ""  # behind metrics of this package
 
     @property
     def is_main_result(self) -> bool:
@@ -92,15 +93,17 @@ class Table:
     def signature(self, task: str = "agreement") -> str:
         draws = next((len(comparison.draws) for comparison in self.comparisons.values()), None)
         random = self.comparisons or any(row.kind == "sanity" for row in self.rows)
+        parts = self.parts or (self,)
         return signature(
             task,
             set=self.test_set,
             lp="+".join(filter(None, self.lps)),
             human=self.human,
-            ref="+".join(dict.fromkeys(row.reference for row in self.rows if row.reference is not None)),
+            ref=_by_pair({part.lps[0]: reference_names(row.reference for row in part.rows) for part in parts}),
             systems="+".join(str(len(systems)) for systems in self.systems),
             segments="+".join(map(str, self.segments)),
             **self.settings,
+            models=self.models,
             spa=("symmetric" if self.symmetric else "official,sorted") if "spa" in self.statistics else None,
             draws=draws,
             seed=self.seed if random else None,
@@ -255,6 +258,7 @@ def _table(
         official=scores.official,
         assumed=scores.assumed,
         settings=scores.settings,
+        models=model_names(scores.metrics),
     )
 
 
@@ -307,8 +311,8 @@ def _mean_table(tables: Sequence[Table]) -> Table:
         if len(same) < len(tables):
             continue
         values = {name: _mean([match.values.get(name) for match in same], pairs, name) for name in row.values}
-        references = dict.fromkeys(match.reference for match in same if match.reference is not None)
-        mean = Row(row.metric, row.kind, "+".join(references) or None, values, constant=row.constant)
+        compared = {table.lps[0]: match.reference or "" for table, match in zip(tables, same, strict=True)}
+        mean = Row(row.metric, row.kind, _by_pair(compared) or None, values, constant=row.constant)
         (added if row.kind == "sanity" else rows).append(mean)
     if not rows:
         raise InputError(f"no metric scored all of {', '.join(table.lps[0] for table in tables)}")
@@ -334,6 +338,7 @@ def _mean_table(tables: Sequence[Table]) -> Table:
         official=all(table.official for table in tables),
         assumed=tuple(dict.fromkeys(sentence for table in tables for sentence in table.assumed)),
         settings=first.settings,
+        models=first.models,
     )
 
 
@@ -346,8 +351,20 @@ def _incomplete(tables: Sequence[Table], complete: Sequence[Row]) -> list[str]:
 
 
 def _find(table: Table, like: Row) -> Row | None:
-    sanity = like.kind == "sanity"
-    return next((row for row in table.rows if row.metric == like.metric and (row.kind == "sanity") == sanity), None)
+    """The row of the same metric; with a reference and without one it is not the same."""
+    key = _key(like)
+    return next((row for row in table.rows if _key(row) == key), None)
+
+
+def _key(row: Row) -> tuple[str, bool, bool]:
+    return row.metric, row.kind == "sanity", row.reference == SOURCE_ONLY
+
+
+def _by_pair(compared: Mapping[str, str]) -> str:
+    """What all language pairs compare with, or `LP=NAME` of each, as `--reference` takes them."""
+    if len(set(compared.values())) < 2:
+        return next(iter(compared.values()))
+    return ",".join(f"{lp}={name}" for lp, name in compared.items() if name)
 
 
 def _mean(values: Sequence[float | None], pairs: Floats, name: str) -> float | None:

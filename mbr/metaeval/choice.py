@@ -25,9 +25,9 @@ from mbr.drawing import Interval, interval_lines
 from mbr.metaeval.permutations import Seed
 from mbr.metaeval.sanity import lengths
 from mbr.metaeval.signature import signature
-from mbr.metaeval.significance import Comparison, compare_metrics
+from mbr.metaeval.significance import Comparison, compare_choices
 from mbr.metaeval.statistics import Gold, choice_range, choices
-from mbr.metaeval.values import Floats, Kind, Scores, ScoreSet, check_metric
+from mbr.metaeval.values import SOURCE_ONLY, Floats, Kind, Scores, ScoreSet, check_metric, model_names, reference_names
 
 ORACLE, RANDOM, LONGEST = "oracle", "random", "longest"
 LEVEL = 0.95
@@ -41,7 +41,7 @@ class ChoiceRow:
 
     metric: str
     kind: Kind
-    reference: str | None
+    reference: str | None  # what it compares with: a reference, SOURCE_ONLY, or None where it is not known
     choice: float  # mean human score
     regret: float | None  # 0: as an oracle, 1: as a random choice; None where all translations are equally good
     rrp: float  # share of segments in which the choice has the best human score
@@ -74,10 +74,10 @@ class ChoiceStudy:
     ties: Ties
     draws: int
     seed: int
-    references_known: bool
     official: bool = False
     assumed: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    models: str = ""  # behind metrics of this package
 
     @property
     def title(self) -> str:
@@ -91,17 +91,26 @@ class ChoiceStudy:
 
     @property
     def sentences(self) -> list[str]:
-        """Which metrics choose better than always taking the best single system: without reference, and with one."""
+        """Which metrics choose better than always taking the best single system, a sentence for each group of them."""
         taking = f"than always taking {self.best_system}"
-        if not self.references_known:
-            return [_sentence("metric", "metrics", [row for row in self.rows if row.low > 0], len(self.rows), taking)]
-        free = [row for row in self.rows if row.reference is None]
-        bound = [row for row in self.rows if row.reference is not None]
+        free, compared, others = self._groups()
+        which = "own " if all(row.kind == "own" for row in others) else "other "
+        groups = (
+            ("", " without reference", free),
+            ("", " with a reference", compared),
+            (which if free or compared else "", "", others),
+        )
         return [
-            _sentence(f"metric{which}", f"metrics{which}", [row for row in rows if row.low > 0], len(rows), taking)
-            for which, rows in ((" without reference", free), (" with a reference", bound))
+            _sentence(f"{before}metric{after}", f"{before}metrics{after}", rows, taking)
+            for before, after, rows in groups
             if rows
         ]
+
+    def _groups(self) -> tuple[list[ChoiceRow], list[ChoiceRow], list[ChoiceRow]]:
+        """Metrics without reference, with one, and those whose files do not show what they compare with."""
+        free = [row for row in self.rows if row.reference == SOURCE_ONLY]
+        others = [row for row in self.rows if row.reference is None]
+        return free, [row for row in self.rows if row.reference not in (None, SOURCE_ONLY)], others
 
     def signature(self) -> str:
         return signature(
@@ -109,9 +118,11 @@ class ChoiceStudy:
             set=self.test_set,
             lp=self.lp,
             human=self.human,
+            ref=reference_names(row.reference for row in self.rows),
             systems=self.systems,
             segments=self.segments,
             **dict(self.settings),
+            models=self.models,
             ties=self.ties,
             draws=self.draws,
             seed=self.seed,
@@ -141,19 +152,28 @@ class ChoiceStudy:
         marks = {row.metric: row.choice for row in self.sanity if row.metric != LONGEST}
         best = marks[self.best_system]
         longest = [row for row in self.sanity if row.metric == LONGEST]
+        free, compared, others = self._groups()
+        own = "own metric" if all(row.kind == "own" for row in others) else "reference not known"
         lines = [
             Interval(row.metric, row.choice, row.choice - row.gain + row.low, row.choice - row.gain + row.high, kind)
             for kind, rows in (
-                ("compares with a reference", [row for row in self.rows if row.reference is not None]),
-                ("no reference", [row for row in self.rows if row.reference is None]),
+                ("compares with a reference", compared),
+                ("no reference", free),
+                (own, others),
                 ("no metric", longest),
             )
             for row in rows
         ]
         lines.sort(key=lambda line: -line.value)
-        note = f"{LEVEL:.0%} intervals of the difference from {self.best_system} ({best:.2f}): one that crosses its "
+        note = (
+            f"{LEVEL:.0%} intervals of the difference from {self.best_system} ({best:.2f}); no significant difference "
+        )
         return interval_lines(
-            self.title, lines, marks, f"mean {self.human} score of the chosen translations", note + "line is chance"
+            self.title,
+            lines,
+            marks,
+            f"mean {self.human} score of the chosen translations",
+            note + "where an interval crosses its line",
         )
 
 
@@ -164,11 +184,11 @@ def choice_study(
 
     Args:
         scores: of one language pair.
-        ties: what counts where a metric scores several outputs equally: their mean, or the first in the file
-            of human scores.
+        ties: what counts where several outputs have the metric's highest score: their mean, or the first in the
+            file of human scores.
         draws: of the bootstrap and of the tests.
         seed: of both.
-        significance: whether to test all pairs of metrics; ranks are clusters then, with ties by their mean.
+        significance: whether to test all pairs of metrics by what they chose; ranks are clusters then.
     """
     for metric in scores.metrics:
         check_metric(metric, scores.gold)
@@ -184,7 +204,10 @@ def choice_study(
     plain = _without_metric(scores, gold, best_system, order)
     human = np.array([values for values, _ in (*chosen, *(row[1:] for row in plain))])
     intervals = paired_bootstrap(human - own, draws=draws, seed=seed)
-    comparison = compare_metrics(gold, metrics, "choice", draws=draws, seed=seed) if significance else None
+    comparison = None
+    if significance:
+        units = [values for values, _ in chosen]
+        comparison = compare_choices([metric.name for metric in metrics], units, draws=draws, seed=seed)
     ranks = {} if comparison is None else comparison.ranks()
     rows = [
         replace(_row(gold, metric.name, metric.kind, values, own, interval), reference=metric.reference)
@@ -208,10 +231,10 @@ def choice_study(
         ties=ties,
         draws=draws,
         seed=seed,
-        references_known=any(metric.reference is not None for metric in metrics),
         official=scores.official,
         assumed=scores.assumed,
         settings=tuple(scores.settings.items()),
+        models=model_names(metrics),
     )
 
 
@@ -266,26 +289,28 @@ def _row(
     gold: Gold, name: str, kind: Kind, chosen: tuple[Floats, Floats], own: Floats, interval: tuple[float, float]
 ) -> ChoiceRow:
     human, best = chosen
-    there: NDArray[np.bool_] = ~np.isnan(human)
+    compared: NDArray[np.bool_] = ~np.isnan(human)
     span = choice_range(gold)
     gain = human - own
     return ChoiceRow(
         metric=name,
         kind=kind,
         reference=None,
-        choice=float(human[there].mean()),
-        regret=float((gold.best - human)[there].mean() / span) if span > 0 else None,
-        rrp=float(best[there].mean()),
+        choice=float(human[compared].mean()),
+        regret=float((gold.best - human)[compared].mean() / span) if span > 0 else None,
+        rrp=float(best[compared].mean()),
         gain=float(gain[~np.isnan(gain)].mean()),
         low=interval[0],
         high=interval[1],
     )
 
 
-def _sentence(singular: str, plural: str, better: Sequence[ChoiceRow], among: int, taking: str) -> str:
-    names = ", ".join(row.metric for row in better)
+def _sentence(singular: str, plural: str, rows: Sequence[ChoiceRow], taking: str) -> str:
+    better = [row.metric for row in rows if row.low > 0]
     if not better:
         return f"No {singular} chooses better {taking}."
+    if len(rows) == 1:
+        return f"The only {singular}, {better[0]}, chooses better {taking}."
     if len(better) == 1:
-        return f"One of {among} {plural} chooses better {taking}: {names}."
-    return f"{len(better)} of {among} {plural} choose better {taking}: {names}."
+        return f"One of {len(rows)} {plural} chooses better {taking}: {better[0]}."
+    return f"{len(better)} of {len(rows)} {plural} choose better {taking}: {', '.join(better)}."

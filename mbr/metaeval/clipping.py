@@ -40,9 +40,9 @@ class Clip:
                     return cls(percent=percent)
             else:
                 low, colon, high = text.partition(":")
-                made = cls(float(low or "-inf"), float(high or "inf"))
-                if colon and (low or high) and made.low < made.high:
-                    return made
+                bounds = cls(float(low or "-inf"), float(high or "inf"))
+                if colon and (low or high) and bounds.low < bounds.high:
+                    return bounds
         except ValueError:
             pass
         raise UsageError(
@@ -64,8 +64,7 @@ class Clip:
             return metric
         if metric.differences is not None:
             both = judged[:, None] & judged[None] & ~np.eye(len(judged), dtype=np.bool_)[:, :, None]
-            made = Scores.pairwise(metric.name, self._cut(metric.differences, both), metric.to_reference)
-            return replace(made, kind=metric.kind, reference=metric.reference)
+            return metric.with_differences(self._cut(metric.differences, both), metric.to_reference)
         return replace(metric, segments=self._cut(metric.segments, judged), systems=None)
 
     def apply(self, scores: ScoreSet) -> ScoreSet:

@@ -63,12 +63,12 @@ def segment_pearson_draws(gold: Gold, metrics: Sequence[Scores], pairs: Pairs, *
                 squares, products = (
                     whole[k + other] + sign * (parts[:, k + a] - parts[:, k + b]) for k in (0, len(metrics))
                 )
-                there = squares > 1e-12 * whole[[a, b]].max(axis=0)
+                varied = squares > 1e-12 * whole[[a, b]].max(axis=0)
                 correlations = np.divide(
-                    products, np.sqrt(squares, where=there, out=squares), where=there, out=products
+                    products, np.sqrt(squares, where=varied, out=squares), where=varied, out=products
                 )
                 values.append(
-                    divided(np.where(there, correlations, 0).sum(axis=1), there.sum(axis=1).astype(np.float64))
+                    divided(np.where(varied, correlations, 0).sum(axis=1), varied.sum(axis=1).astype(np.float64))
                 )
             differences[begin : begin + len(mask), place] = values[0] - values[1]
     return differences

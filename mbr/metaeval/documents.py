@@ -86,8 +86,7 @@ def _of_documents(metric: Scores, judged: NDArray[np.bool_], member: Floats, off
     if metric.differences is not None:
         both = judged[:, None] & judged[None]
         anchored = None if metric.to_reference is None else _means(metric.to_reference, judged, member)
-        made = Scores.pairwise(metric.name, _means(metric.differences, both, member), anchored)
-        return replace(made, kind=metric.kind, reference=metric.reference)
+        return metric.with_differences(_means(metric.differences, both, member), anchored)
     assert metric.segments is not None
     values = _means(metric.segments, judged, member) if official is None else official
     return replace(metric, segments=values)

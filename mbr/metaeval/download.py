@@ -4,8 +4,7 @@ One archive holds all test sets. It is fetched once, in pieces if need be: an in
 stopped, if the server still has the same file. Its SHA-256 must be the expected one before anything is unpacked. Of the
 archive only the test set that was asked for is unpacked, and its folder appears complete or not at all.
 
-The archive is replaced from time to time, and its publisher names no checksum; so callers give one, or say that they
-take what comes.
+The archive is replaced from time to time, and its publisher names no checksum; so callers give one, or waive the check.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from pear.data.folders import is_test_set
 
 URL = "https://data.statmt.org/wmt26/mt-metrics-eval-v2.tgz"
 URL_VARIABLE, CHECKSUM_VARIABLE = "MBR_METAEVAL_URL", "MBR_METAEVAL_SHA256"
-UNCHECKED = "none"  # in place of a checksum: take what comes
+UNCHECKED = "none"  # in place of a checksum: the archive is not checked
 PIECE = 2**20
 SECONDS = 30.0  # without an answer
 ATTEMPTS = 3
@@ -175,11 +174,11 @@ def _refused(url: str, exc: urllib.error.HTTPError) -> DownloadError:
 
 
 def _checked_sum(text: str | None) -> str | None:
-    """The expected checksum; None where the user takes what comes."""
+    """The expected checksum; None where the archive is not to be checked."""
     if text is None:
         raise UsageError(
-            "which SHA-256 does the archive have? Its publisher names none, so give one that you trust with --checksum "
-            f"or ${CHECKSUM_VARIABLE}, or --checksum {UNCHECKED} to take what comes (the sum is then printed)"
+            "no checksum of the archive was given, and its publisher names none; expected the SHA-256 that you "
+            f"trust (--checksum or ${CHECKSUM_VARIABLE}), or --checksum {UNCHECKED} to skip the check and print the sum"
         )
     if text.lower() == UNCHECKED:
         return None

@@ -17,12 +17,11 @@ import numpy as np
 
 from candidates.common.errors import InputError, UsageError
 from candidates.common.text import lines
-from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts, check_metric, score_of
+from mbr.metaeval.values import SOURCE_ONLY, Floats, Scores, ScoreSet, Texts, check_metric, score_of
 from pear.data.folders import EvalFolder, is_test_set
 from pear.data.test_sets import Official, is_known, official
 
 SEGMENTS, SYSTEMS, DOCUMENTS = ".seg.score", ".sys.score", ".doc.score"
-SOURCE_ONLY = "src"
 DEFAULT_GOLD = "mqm"
 
 
@@ -121,8 +120,8 @@ def _assumed(
     if listed is None:
         reference = f"reference {standard}" if standard else "no reference"
         return (
-            f"{where} is not a known test set, so nothing here is official; assumed: {reference} (--reference), gold "
-            f"{human} (--human), no outliers (--exclude-systems)",
+            f"{where} is not a known test set; assumed: {reference} (--reference), gold {human} (--human), no outliers "
+            "(--exclude-systems)",
         )
     sentences = []
     if standard != listed.reference and "reference" not in chosen:
@@ -160,8 +159,13 @@ def _metrics(
     names = sorted({file.name.removesuffix(end) for end in (SEGMENTS, SYSTEMS) for file in folder.glob(f"*{end}")})
     fitting = {name: _split(name) for name in names if _split(name)[1] in (SOURCE_ONLY, standard)}
     bases = [base for base, _ in fitting.values()]
-    # BLEU-refA is BLEU, unless there are BLEU-refA and BLEU-src.
-    shown = {name: base if bases.count(base) == 1 else name for name, (base, _) in fitting.items()}
+    # BLEU-refA is BLEU in every language pair, whatever the reference. BLEU-src keeps its suffix in all of them where
+    # one of them has both, so that each is averaged with itself.
+    compared_in_any = _with_reference(files)
+    shown = {
+        name: name if compared == SOURCE_ONLY and base in compared_in_any else base
+        for name, (base, compared) in fitting.items()
+    }
     if named is not None:
         unknown = [word for word in named if word not in names and word not in bases]
         if unknown:
@@ -181,6 +185,13 @@ def _metrics(
     return metrics, notes
 
 
+def _with_reference(files: EvalFolder) -> set[str]:
+    """Metrics that compare with a reference in any language pair of the test set."""
+    folder = files.path / "metric-scores"
+    names = [file.name.removesuffix(end) for end in (SEGMENTS, SYSTEMS) for file in folder.glob(f"*/*{end}")]
+    return {base for base, compared in map(_split, names) if compared != SOURCE_ONLY}
+
+
 def _metric(files: EvalFolder, stem: Path, systems: tuple[str, ...], name: str, compared: str, human: Scores) -> Scores:
     by_segment, by_system = (stem.with_name(stem.name + end) for end in (SEGMENTS, SYSTEMS))
     segments = None
@@ -191,7 +202,7 @@ def _metric(files: EvalFolder, stem: Path, systems: tuple[str, ...], name: str, 
         name,
         segments,
         _whole(by_system, systems),
-        reference=None if compared == SOURCE_ONLY else compared,
+        reference=compared,
     )
     assert human.segments is not None
     check_metric(metric, human.segments)

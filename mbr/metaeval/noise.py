@@ -21,7 +21,7 @@ import numpy as np
 from candidates.common.errors import InputError, UsageError
 from mbr.drawing import Panel, line_panels
 from mbr.metaeval.clipping import Clip
-from mbr.metaeval.statistics import LABELS, Gold, measure
+from mbr.metaeval.statistics import LABELS, Gold, better, measure
 from mbr.metaeval.values import Floats, Scores
 
 STATISTICS = ("segment_pearson", "global_pearson", "acc_eq", "pdp")
@@ -108,7 +108,7 @@ def noise_study(
         ]
     )
     for name in statistics:
-        if not best[name] > worst[name]:
+        if not better(name, best[name]) > better(name, worst[name]):
             raise InputError(
                 f"{name}: human scores agree no better with themselves than random ones; too few segments?"
             )

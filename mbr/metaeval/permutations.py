@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mbr.metaeval.spa import Floats32, count_at_most
-from mbr.metaeval.statistics import Gold, better, choice_units, system_signs
+from mbr.metaeval.statistics import Gold, system_signs
 from mbr.metaeval.values import Floats, Scores
 
 BLOCK = 64  # draws at once
@@ -194,14 +194,16 @@ def system_draws(statistic: str, gold: Gold, metrics: Sequence[Scores], *, draws
     return np.stack(differences, axis=1) if differences else np.empty((draws, 0), np.float32)
 
 
-def choice_draws(statistic: str, gold: Gold, metrics: Sequence[Scores], *, draws: int, seed: Seed) -> Floats32:
-    """Of `choice`, `choice_regret` and `rrp`: what two metrics chose in a segment is swapped (randomisation)."""
-    units = np.array([choice_units(gold, metric, statistic) for metric in metrics])  # [metrics, segments]
-    units *= better(statistic, 1.0) / max(units.shape[1], 1)
-    first, second = np.triu_indices(len(metrics), k=1)
+def choice_draws(units: Floats, *, draws: int, seed: Seed) -> Floats32:
+    """What two metrics chose in a segment is swapped (randomisation); `units` are what choices are worth.
+
+    They are [metrics, segments], higher is better, and their means are the scores of the metrics.
+    """
+    shares = units / max(units.shape[1], 1)
+    first, second = np.triu_indices(len(units), k=1)
     differences = []
     for mask in masks((units.shape[1],), draws, seed):
-        signed = np.where(mask, -1.0, 1.0) @ units.T  # [block, metrics]
+        signed = np.where(mask, -1.0, 1.0) @ shares.T  # [block, metrics]
         differences.append((signed[:, first] - signed[:, second]).astype(np.float32))
     return np.concatenate(differences)
 

@@ -126,26 +126,26 @@ def _texts(judgments: Sequence[Judgment], segments: Sequence[tuple[str, str]], s
     )
 
 
-def together(made: Sequence[ScoreSet]) -> ScoreSet:
+def together(tables: Sequence[ScoreSet]) -> ScoreSet:
     """The evaluators of several tables, over the systems and segments that all of them have; the first is the gold."""
-    first = made[0]
-    if len(made) == 1:
+    first = tables[0]
+    if len(tables) == 1:
         return first
-    systems = [name for name in first.systems if all(name in other.systems for other in made)]
-    segments = [name for name in first.segments if all(name in other.segments for other in made)]
+    systems = [name for name in first.systems if all(name in other.systems for other in tables)]
+    segments = [name for name in first.segments if all(name in other.segments for other in tables)]
     if len(systems) < 2 or not segments:
         raise InputError(
             f"the tables of ratings share {len(systems)} systems and {len(segments)} segments; expected at least 2 and "
             "1: are systems, documents and segments called the same in all?"
         )
     rows = []
-    for other in made:
+    for other in tables:
         chosen = other.take(np.array([other.systems.index(name) for name in systems]))
         rows.append(chosen.columns(np.array([other.segments.index(name) for name in segments])))
     return replace(
         rows[0],
         metrics=(*rows[0].metrics, *(person for other in rows[1:] for person in (other.human, *other.metrics))),
-        notes=(*(note for other in made for note in other.notes), f"{len(segments)} segments are in all tables"),
+        notes=(*(note for other in tables for note in other.notes), f"{len(segments)} segments are in all tables"),
     )
 
 
@@ -201,17 +201,17 @@ def _tried(cases: Counter[frozenset[str]], everybody: Sequence[str], groups: int
     """Every rater in one of the groups or in none; the first of the best."""
     best, most = Grouping(tuple(frozenset() for _ in range(groups)), 0), (-1, 0)
     for places in product(range(groups + 1), repeat=len(everybody)):
-        made = tuple(
+        proposed = tuple(
             frozenset(rater for rater, place in zip(everybody, places, strict=True) if place == g)
             for g in range(groups)
         )
         # Groups that only change places are tried once: they appear in the order of their first raters.
-        firsts = [min(group) if group else "" for group in made]
+        firsts = [min(group) if group else "" for group in proposed]
         if "" in firsts or firsts != sorted(firsts):
             continue
-        kept = sum(count for case, count in cases.items() if all(case & group for group in made))
-        if (kept, -sum(map(len, made))) > most:
-            best, most = Grouping(made, kept), (kept, -sum(map(len, made)))
+        kept = sum(count for case, count in cases.items() if all(case & group for group in proposed))
+        if (kept, -sum(map(len, proposed))) > most:
+            best, most = Grouping(proposed, kept), (kept, -sum(map(len, proposed)))
     return best
 
 
@@ -246,6 +246,6 @@ def _solved(cases: Counter[frozenset[str]], everybody: Sequence[str], groups: in
     if done.x is None:
         raise InputError(f"no grouping of {len(everybody)} raters was found within {SECONDS:.0f} s: {done.message}")
     chosen = np.rint(done.x[:members]).reshape(len(everybody), groups) > 0
-    made = tuple(frozenset(rater for rater in everybody if chosen[number[rater], g]) for g in range(groups))
-    kept = sum(count for case, count in listed if all(case & group for group in made))
-    return Grouping(made, kept, proven=done.status == 0)
+    grouped = tuple(frozenset(rater for rater in everybody if chosen[number[rater], g]) for g in range(groups))
+    kept = sum(count for case, count in listed if all(case & group for group in grouped))
+    return Grouping(grouped, kept, proven=done.status == 0)

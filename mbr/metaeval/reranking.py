@@ -18,7 +18,7 @@ import numpy as np
 from candidates.common.errors import UsageError
 from candidates.lists import CandidateList
 from mbr.decide import Decision
-from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts
+from mbr.metaeval.values import SOURCE_ONLY, Floats, Scores, ScoreSet, Texts
 from mbr.opening import open_decoder
 from mbr.recipe import RUNTIME_OPTIONS, Recipe
 from mbr.recipe.plan import plan, with_precision
@@ -72,8 +72,10 @@ def rerank_by_utility(
         for (segment, _), decision in zip(lists, decided, strict=True):
             present = np.flatnonzero(~np.isnan(scores.gold[:, segment]))
             values[present, segment] = _values(decision, len(present))
+        identity = str(decoder.signature())
     rates = issubclass(utility_class(recipe.utility), QualityUtility)
-    return Scores(f"{'rerank' if rates else 'MBR'} {word}", values, kind="own")
+    name = f"{'rerank' if rates else 'MBR'} {word}"
+    return Scores(name, values, kind="own", reference=SOURCE_ONLY, identity=identity)
 
 
 def _lists(scores: ScoreSet, texts: Texts) -> Iterator[tuple[int, CandidateList]]:

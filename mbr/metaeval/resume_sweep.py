@@ -20,7 +20,7 @@ from candidates.common.errors import InputError, UsageError
 from mbr.drawing import Panel, line_panels
 from mbr.evaluate.residual import Residual
 from mbr.metaeval.scoring import with_resume
-from mbr.metaeval.statistics import LABELS, Gold, measure
+from mbr.metaeval.statistics import LABELS, Gold, better, measure
 from mbr.metaeval.values import Floats, Scores, ScoreSet
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 1.0, 2.0, 5.0, 10.0)
@@ -46,7 +46,7 @@ class EditScores:
 
 @dataclass(frozen=True)
 class Base:
-    """A metric that RESUME is added to. Its scale follows from the family."""
+    """A metric that RESUME is added to. Its scale depends on the family."""
 
     scores: Scores
     family: str = "other"
@@ -61,7 +61,7 @@ class Swept:
     chosen: float
     development: Mapping[str, Values]  # statistic -> [weights]
     rest: Mapping[str, Values]
-    gain: float  # in the statistic that chose, on the rest, over the metric alone
+    gain: float  # in the statistic that chose, on the rest, over the metric alone; positive is better
     low: float
     high: float
     post_edits: tuple[float, ...] | None  # [weights]
@@ -151,7 +151,7 @@ def resume_sweep(
     swept = []
     for base in bases:
         curves = [_curves(scores.gold, base, resume_metric, levels, part, statistics) for part in (development, rest)]
-        chosen = _best(levels, curves[0][chooser])
+        chosen = _best(levels, curves[0][chooser], chooser)
         gain, *bounds = _gain(scores.gold, base, resume_metric, chosen, rest, chooser, draws, seed)
         edits = base.edits
         rates = None if edits is None else tuple(edits.rate(_factor(base, weight)) for weight in levels)
@@ -193,9 +193,9 @@ def _curves(
     return {name: tuple(values[name] for values in measured) for name in statistics}
 
 
-def _best(weights: Sequence[float], values: Values) -> float:
+def _best(weights: Sequence[float], values: Values, statistic: str) -> float:
     places = [place for place, value in enumerate(values) if value is not None]
-    return weights[max(places, key=lambda place: (values[place], -place))] if places else 0.0
+    return weights[max(places, key=lambda place: (better(statistic, values[place]), -place))] if places else 0.0
 
 
 def _gain(
@@ -215,7 +215,7 @@ def _gain(
         after, before = (
             measure(human, _added(base, resume_metric, each, places), [statistic])[statistic] for each in (weight, 0.0)
         )
-        return 0.0 if after is None or before is None else after - before
+        return 0.0 if after is None or before is None else better(statistic, after) - better(statistic, before)
 
     observed = gain(part)
     if weight == 0 or not draws:

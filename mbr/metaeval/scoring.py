@@ -20,7 +20,7 @@ from mbr.cache.judgements import Cache
 from mbr.evaluate import JudgeSpec, evaluate, judge_names, parse_judges
 from mbr.evaluate.residual import NAME as RESUME_METRIC
 from mbr.evaluate.residual import Residual, split_residual
-from mbr.metaeval.values import Floats, Scores, ScoreSet, Texts
+from mbr.metaeval.values import SOURCE_ONLY, Floats, Scores, ScoreSet, Texts
 from mbr.utilities import (
     MatrixUtility,
     PairUtility,
@@ -87,7 +87,13 @@ def score_by_name(
             report(note)
         if isinstance(utility, PairUtility) and utility.relation == "antisymmetric":
             return _pairwise(name, utility, scores, scores.texts, anchored)
-        return Scores(name, _singly(utility, scores.texts), kind="own", reference=_compared(utility, scores))
+        return Scores(
+            name,
+            _singly(utility, scores.texts),
+            kind="own",
+            reference=_compared(utility, scores),
+            identity=_identity(utility),
+        )
 
 
 def resume_scores(residual: Residual, scores: ScoreSet, *, options: Mapping[str, Any] | None, **running: Any) -> Scores:
@@ -112,7 +118,8 @@ def with_resume(base: Scores, added: Scores, residual: Residual, family: str) ->
         systems=None if base.systems is None else base.systems + factor * added.system_scores(),
         differences=differences,
         to_reference=None if to_reference is None else to_reference + factor * added.segments,
-        reference=base.reference or added.reference,
+        reference=added.reference if base.reference in (None, SOURCE_ONLY) else base.reference,
+        identity=f"{base.identity}|{factor:+g}|{added.identity}",
     )
 
 
@@ -159,7 +166,8 @@ def _judged(
         sign * np.array([result.segments[name] for name in scores.systems]),
         sign * np.array([result.scores[name].score for name in scores.systems]),
         kind="own",
-        reference=scores.reference if judge.needs_reference else None,
+        reference=scores.reference if texts.reference is not None and judge.uses_reference else SOURCE_ONLY,
+        identity=result.identity,
     )
 
 
@@ -183,8 +191,9 @@ def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts, w
                 anchored.append((i, segment))
                 against += [(source, *pair), (source, pair[1], pair[0])]
     values = utility.score_pairs([*triples, *against]).astype(np.float64)
-    if not np.isfinite(values).all():
-        raise ModelError(f"{name} returned a score that is not a number; try --dtype float32")
+    if missing := np.flatnonzero(~np.isfinite(values)).tolist():
+        reason = utility.why_missing([*triples, *against][missing[0]])
+        raise ModelError(f"{name}: {reason or 'a score is not a number; try --dtype float32'}")
     differences = np.full((systems, systems, segments), np.nan)
     if cells:
         differences[tuple(np.array(cells).T)] = values[: len(cells)]
@@ -193,7 +202,8 @@ def _pairwise(name: str, utility: PairUtility, scores: ScoreSet, texts: Texts, w
         to_reference = np.full((systems, segments), np.nan)
         both = values[len(cells) :].reshape(-1, 2)
         to_reference[tuple(np.array(anchored).T)] = (both[:, 0] - both[:, 1]) / 2
-    return Scores.pairwise(name, differences, to_reference)
+    pairwise = Scores.pairwise(name, differences, to_reference)
+    return replace(pairwise, reference=SOURCE_ONLY, identity=_identity(utility))
 
 
 def metric_by_name(
@@ -243,4 +253,8 @@ def _singly(utility: Utility, texts: Texts) -> Floats:
 
 
 def _compared(utility: Utility, scores: ScoreSet) -> str | None:
-    return None if isinstance(utility, QualityUtility) else scores.reference
+    return SOURCE_ONLY if isinstance(utility, QualityUtility) else scores.reference
+
+
+def _identity(utility: Utility) -> str:
+    return "|".join([utility.name, *(f"{key}:{value}" for key, value in utility.settings().items())])

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mbr.metaeval import difference_permutations, permutations
 from mbr.metaeval.permutations import Progress, Seed
 from mbr.metaeval.spa import Floats32
-from mbr.metaeval.statistics import OF_CHOICES, OF_SYSTEMS, Gold, better, measure
+from mbr.metaeval.statistics import OF_CHOICES, OF_SYSTEMS, Gold, better, choice_units, measure
 from mbr.metaeval.values import Floats, Scores
 
 LEVEL = 0.05
@@ -86,6 +86,9 @@ def compare_metrics(
         return _sign_tests(gold, metrics, statistic, draws=draws, seed=seed)
     values = {metric.name: measure(gold, metric, [statistic])[statistic] for metric in metrics}
     metrics = [metric for metric in metrics if values[metric.name] is not None]
+    if statistic in OF_CHOICES:
+        units = [better(statistic, 1.0) * choice_units(gold, metric, statistic) for metric in metrics]
+        return compare_choices([metric.name for metric in metrics], units, draws=draws, seed=seed)
     scores = np.array([better(statistic, values[metric.name]) for metric in metrics], np.float64)
     pairs = [(int(a), int(b)) for a, b in zip(*np.triu_indices(len(metrics), k=1), strict=True)]
     drawn = np.empty((draws, len(pairs)), np.float32)
@@ -100,6 +103,14 @@ def compare_metrics(
     return Comparison(tuple(metric.name for metric in metrics), scores, permutation_p(scores, drawn), drawn)
 
 
+def compare_choices(names: Sequence[str], units: Sequence[Floats], *, draws: int, seed: Seed) -> Comparison:
+    """Every pair of metrics by what their choices are worth [segments], higher is better."""
+    values = np.array(units) if units else np.empty((0, 1))  # [metrics, segments]
+    scores = values.mean(axis=1)
+    drawn = permutations.choice_draws(values, draws=draws, seed=seed)
+    return Comparison(tuple(names), scores, permutation_p(scores, drawn), drawn)
+
+
 def _pairwise(first: Scores, second: Scores) -> bool:
     return first.differences is not None or second.differences is not None
 
@@ -109,8 +120,6 @@ def _score_draws(
 ) -> Floats32:
     if statistic == "spa":
         return permutations.spa_draws(gold, metrics, draws=draws, seed=seed, progress=progress)
-    if statistic in OF_CHOICES:
-        return permutations.choice_draws(statistic, gold, metrics, draws=draws, seed=seed)
     if statistic in OF_SYSTEMS:
         return permutations.system_draws(statistic, gold, metrics, draws=draws, seed=seed)
     return _PEARSON[statistic](gold, metrics, draws=draws, seed=seed)

@@ -141,8 +141,8 @@ class Gold:
     @cached_property
     def chance(self) -> Floats:
         """[choosable segments]: the mean human score, which a random choice has on average."""
-        there = np.where(self.valid, self.scores, 0.0)[:, self.choosable]
-        return np.asarray(there.sum(axis=0) / self.counts[self.choosable])
+        scores = np.where(self.valid, self.scores, 0.0)[:, self.choosable]
+        return np.asarray(scores.sum(axis=0) / self.counts[self.choosable])
 
     def metric_differences(self, metric: Scores) -> Floats:
         """[pairs of systems, segments]"""

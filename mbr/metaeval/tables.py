@@ -13,6 +13,7 @@ numbers where all are. `.gz` by suffix.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from candidates.common.errors import InputError, UsageError
 from candidates.common.text import lines
 from candidates.common.words import counted
-from mbr.metaeval.values import Floats, Scores, ScoreSet, score_of
+from mbr.metaeval.values import SOURCE_ONLY, Floats, Scores, ScoreSet, score_of
 from pear.data.jsonl import json_records
 from pear.data.tables import tsv_rows
 
@@ -76,11 +77,18 @@ def read_study(path: str | Path, human: str | None, *, metrics: Sequence[str] | 
     )
 
 
-def read_own(name: str, path: str | Path, study: ScoreSet) -> Scores:
+def read_own(name: str, path: str | Path, study: ScoreSet, *, reference: str | None = None) -> Scores:
     """A metric of one's own for a score set, from any of the files above; it must score what people scored.
 
-    Segments of a test set are numbered from 1, or from 0 if the table has a 0.
+    Segments of a test set are numbered from 1, or from 0 if the table has a 0. `reference` is what the metric compares
+    with: the name of a reference, `src` for none, or None where it is not known.
     """
+    present = (SOURCE_ONLY, study.reference, *study.dropped, *study.systems)
+    if reference is not None and study.reference is not None and reference not in present:
+        raise UsageError(
+            f"--own {name}: no reference {reference!r} in {study.name} {study.lp}, where metrics compare with "
+            f"{study.reference}; expected it, another reference, or {SOURCE_ONLY} for none"
+        )
     if _is_table(path):
         rows = list(_rows(path))
         pairwise = OTHER in rows[0][1]
@@ -88,7 +96,7 @@ def read_own(name: str, path: str | Path, study: ScoreSet) -> Scores:
     else:
         own = _own_lines(name, path, study)
     _refuse_gaps(own, path, study)
-    return own
+    return replace(own, reference=reference)
 
 
 def _own_lines(name: str, path: str | Path, study: ScoreSet) -> Scores:

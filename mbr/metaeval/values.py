@@ -7,7 +7,7 @@ systems instead: by how much one translation is better than another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from mbr.metaeval.signature import signature
 from pear.data.record import finite
 
 Floats = NDArray[np.float64]
+SOURCE_ONLY = "src"  # in place of a reference: the metric compares with the source alone
 LARGEST = 1e60  # of a score: products of four of them are still numbers
 Kind = Literal["metric", "own", "human", "sanity"]
 
@@ -35,7 +36,8 @@ class Scores:
     differences: Floats | None = None  # [systems, systems, segments] of a pairwise metric; NaN where not scored
     to_reference: Floats | None = None  # [systems, segments]: a pairwise metric with the reference as the other side
     kind: Kind = "metric"
-    reference: str | None = None  # what it compares with: a reference, or None
+    reference: str | None = None  # what it compares with: a reference, SOURCE_ONLY, or None where it is not known
+    identity: str = ""  # of a judge or utility of this package: everything that may change its scores
 
     @classmethod
     def pairwise(cls, name: str, differences: Floats, to_reference: Floats | None = None) -> Scores:
@@ -51,6 +53,11 @@ class Scores:
         means = np.where(compared > 0, np.nansum(averaged, axis=1) / np.maximum(compared, 1), np.nan)
         return cls(name, means, differences=averaged, to_reference=to_reference, kind="own")
 
+    def with_differences(self, differences: Floats, to_reference: Floats | None) -> Scores:
+        """The same pairwise metric with other differences."""
+        scores = Scores.pairwise(self.name, differences, to_reference)
+        return replace(scores, kind=self.kind, reference=self.reference)
+
     def system_scores(self) -> Floats:
         """[systems]: the scores of whole systems if there are any, else the means over segments with a score."""
         if self.systems is not None:
@@ -64,7 +71,7 @@ class Scores:
         """The scores of some of the systems."""
         if self.differences is not None:
             anchored = None if self.to_reference is None else self.to_reference[systems]
-            return replace(Scores.pairwise(self.name, self.differences[systems][:, systems], anchored), kind=self.kind)
+            return self.with_differences(self.differences[systems][:, systems], anchored)
         return replace(
             self,
             segments=None if self.segments is None else self.segments[systems],
@@ -263,6 +270,23 @@ class ScoreSet:
                 raise UsageError(f"{metric.name!r} is the name of another metric or of the gold; give another name")
             check_metric(metric, self.gold)
         return replace(self, metrics=(*self.metrics, *added))
+
+
+def reference_names(compared: Iterable[str | None]) -> str:
+    """The references among what metrics compare with, each once, for a signature."""
+    return "+".join(dict.fromkeys(name for name in compared if name not in (None, SOURCE_ONLY)))
+
+
+def model_names(metrics: Iterable[Scores]) -> str:
+    """The models behind metrics of this package, with fingerprint and precision, each once, for a signature."""
+    names = []
+    for metric in metrics:
+        settings = [entry.partition(":") for entry in metric.identity.split("|")]
+        for place, (key, _, model) in enumerate(settings):
+            if key == "model" or key.endswith(".model"):
+                dtype = f"{key.removesuffix('model')}dtype"
+                names.append(",".join([model, *(value for name, _, value in settings[place:] if name == dtype)][:2]))
+    return "+".join(dict.fromkeys(names))
 
 
 def _pinned(scores: Scores, segments: NDArray[np.int64]) -> Scores:

@@ -117,20 +117,26 @@ def parse_terms(words: Iterable[str], models: Iterable[str]) -> tuple[dict[str, 
     weights: dict[str, float] = {}
     options: dict[str, dict[str, Any]] = {}
     for word in words:
-        head, *pairs = word.split(",")
-        name, equals, weight = head.partition("=")
-        if not (name and equals):
-            raise UsageError(f"--add {word!r}: expected NAME=WEIGHT, such as logprob=6")
+        name, weight, own = parse_term(word, f"--add {word!r}")
         if name in weights:
             raise UsageError(f"--add names {name!r} twice")
-        weights[name] = number(weight, f"--add {word!r}")
-        options |= {name: option_pairs(pairs, f"--add {word!r}")} if pairs else {}
+        weights[name] = weight
+        options |= {name: own} if own else {}
     for word in models:
         name, equals, model = word.partition("=")
         if not (name and equals and model):
             raise UsageError(f"--add-model {word!r}: expected NAME=MODEL, such as reverse=FOLDER")
         options.setdefault(name, {})["model"] = model
     return weights, options
+
+
+def parse_term(word: str, where: str) -> tuple[str, float, dict[str, Any]]:
+    """Name, weight and options of a term; `where` is what messages call it."""
+    head, *pairs = word.split(",")
+    name, equals, weight = head.partition("=")
+    if not (name and equals):
+        raise UsageError(f"{where}: expected NAME=WEIGHT, such as logprob=6")
+    return name, number(weight, where), option_pairs(pairs, where)
 
 
 def option_pairs(pairs: Iterable[str], where: str) -> dict[str, Any]:

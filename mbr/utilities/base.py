@@ -117,6 +117,10 @@ class PairUtility(Utility):
         """
         return None
 
+    def why_missing(self, triple: Triple) -> str:
+        """The reason why a score of `score_pairs` is not a number, where the utility knows it; else an empty text."""
+        return ""
+
     def cost(self, triples: Sequence[Triple]) -> dict[str, Any]:
         """The cost of scoring these, for --dry-run: `tokens`, and `memory_bytes` of the loaded model."""
         return {}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from candidates.chat.questions import Chat, Question
 from candidates.chat.reading import Unreadable, json_object
 from candidates.chat.template import Message, Template
-from candidates.common.errors import UsageError
+from candidates.common.errors import InputError, UsageError
 from candidates.common.language_names import language_name
 from candidates.common.notes import note
 from candidates.common.words import counted
@@ -99,7 +99,9 @@ class LanguageModel(PairUtility):
             temperature=temperature,
             max_tokens=max_tokens,
             body=body,
+            option=_spelled,
         )
+        self._errors: dict[Triple, InputError] = {}  # of pairs that the server did not answer
         self.bias = OrderBias()
         self._ties = 0
 
@@ -123,11 +125,15 @@ class LanguageModel(PairUtility):
             if reading.error is not None:
                 note(f"a pair has no score: {reading.error}")
                 scores[place] = np.nan
+                self._errors[triples[place // 2 if self._both else place]] = reading.error
                 continue
             self._ties += reading.value is None
             scores[place] = 0.0 if reading.value is None else reading.value
             self.bias.add(shown[place], float(scores[place]))
         return np.asarray((scores[0::2] - scores[1::2]) / 2 if self._both else scores, np.float32)
+
+    def why_missing(self, triple: Triple) -> str:
+        return str(self._errors.get(triple, ""))
 
     def report(self) -> list[tuple[str, dict[str, Any]]]:
         usage, bias = self._chat.usage, self.bias
@@ -189,6 +195,11 @@ def _signed(better: str, degree: float) -> float:
     if word not in ("a", "b"):
         raise Unreadable(f'"better" is {better!r:.40}; expected "A", "B" or "tie"')
     return degree if word == "a" else -degree
+
+
+def _spelled(name: str) -> str:
+    """An option of this utility in messages: mbr-decode takes `--option NAME=VALUE`, others a word behind a comma."""
+    return f"the option {name}" + (f" (mbr-decode --option {name}=NAME)" if name == "server_model" else "")
 
 
 def _languages(template: Template, src_lang: str, tgt_lang: str) -> dict[str, str]:

@@ -113,8 +113,8 @@ def guess_format(path: str | Path) -> str:
         if {"original", "translation", "mean"} <= header:
             return "da"
     raise InputError(
-        f"{path}: neither name nor header tell the format; expected one of {', '.join(FORMATS)} (name it with "
-        "pear-train --data-format, in Python format=)"
+        f"{path}: neither name nor header show the format; expected one of {', '.join(FORMATS)} (name it with "
+        "--data-format, in Python format=)"
     )
 
 

@@ -70,7 +70,7 @@ def test_a_closed_model_and_models_of_other_kinds(folder: Path, ours: Path, tmp_
         assert resume_metric.score([]).shape == (0,)
     with pytest.raises(UsageError, match="closed"):
         resume_metric.score(PROBES)
-    with pytest.raises(ModelError, match="a model of kind pear; expected resume"):
+    with pytest.raises(ModelError, match="a model of kind pear; expected one of kind resume"):
         ResumeMetric.load(ours)
     with pytest.raises(ModelError, match="not a PEAR checkpoint"):
         ResumeMetric.load(tmp_path / "nowhere")

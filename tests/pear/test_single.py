@@ -51,7 +51,7 @@ def test_each_kind_asks_for_what_it_reads(folders: dict[str, Path], ours: Path) 
             sentinel.score(PAIRS)
     with Single.load(folders["single"], device="cpu") as single, pytest.raises(UsageError, match="give them to score"):
         single.score_texts(["Ein Hund."])
-    with pytest.raises(ModelError, match="a model of kind pear; expected single or sentinel-cand"):
+    with pytest.raises(ModelError, match="a model of kind pear; expected one of kind single or sentinel-cand"):
         Single.load(ours)
 
 

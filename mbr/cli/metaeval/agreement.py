@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING
 from candidates.command.console import Console, Parser
 from mbr.cli.metaeval.command import TASKS
 from mbr.cli.metaeval.download import add_download_options, download
-from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
+from mbr.cli.metaeval.options import (
+    add_output_options,
+    add_score_set_options,
+    read_sets,
+    task_parser,
+    warn_of_few_draws,
+)
 
 if TYPE_CHECKING:
     from mbr.cli.metaeval.output import Grid
     from mbr.metaeval.agreement import Row, Table
+    from mbr.metaeval.choice import ChoiceRow
 
 QUICK_START = """\
   mbr-metaeval --data mt-metrics-eval-v2 --test-set wmt23 --lp en-de --human mqm
@@ -89,6 +96,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.download is not None:
         return download(options, console)
     parse_statistics(options.statistics.split(","))  # refuses a wrong name before files are read
+    if options.significance:
+        warn_of_few_draws(options, console, "ranks")
     began = time.monotonic()
     results = []
     for gold in list(dict.fromkeys(options.human or [None])):
@@ -236,8 +245,7 @@ def grid(table: Table, signature: str, added: Mapping[str, str] | None = None) -
             labels.append(RULE)
             cells.append([])
             shown.append([""] * (1 + len(columns)))
-        without_reference = row.kind == "metric" and row.reference is None and _references_known(table)
-        names.append(row.metric + (WITHOUT_REFERENCE if without_reference else MARKS.get(row.kind, "")))
+        names.append(marked(row))
         labels.append(row.metric)
         ranks = [row.ranks.get(name) for name in columns if name in table.comparisons]
         values = [row.values.get(key) for key in keys]
@@ -266,9 +274,15 @@ def _shown(row: Row, name: str) -> str:
     return f"{text} ?" if name in ("spa", "average") and row.constant else text
 
 
-def _references_known(table: Table) -> bool:
-    """Whether the files say what metrics compare with; mt-metrics-eval's do, a table does not."""
-    return any(row.reference is not None for row in table.rows)
+def marked(row: Row | ChoiceRow) -> str:
+    """The name of a row, with a mark where it compares with no reference, and the kind of rows that were added."""
+    return row.metric + (WITHOUT_REFERENCE if compares_with_none(row) else "") + MARKS.get(row.kind, "")
+
+
+def compares_with_none(row: Row | ChoiceRow) -> bool:
+    from mbr.metaeval.values import SOURCE_ONLY
+
+    return row.reference == SOURCE_ONLY
 
 
 def _title(table: Table) -> str:
@@ -295,8 +309,8 @@ def _legend(table: Table) -> list[str]:
     pearson = "; r: Pearson correlation" if any("pearson" in name for name in table.statistics) else ""
     lines.append(f"{tested}ranked by {by}{pearson}")
     if "choice_regret" in table.statistics:
-        lines.append("regret of choices: 0 as an oracle chooses, 1 as chance; lower is better")
-    if any(row.reference is None and row.kind == "metric" for row in table.rows) and _references_known(table):
+        lines.append("regret of choices: 0 for an oracle, 1 for a random choice; lower is better")
+    if any(map(compares_with_none, table.rows)):
         lines.append(f"{WITHOUT_REFERENCE} compares with no reference")
     if any(row.constant for row in table.rows) and "spa" in table.statistics:
         lines.append("? gives all systems the same scores: its SPA is meaningless")

@@ -34,6 +34,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.cli.metaeval.output import Grid, number, write, write_plot
     from mbr.metaeval.anchors import anchor_plot, anchor_stability
     from mbr.metaeval.signature import signature as signed
+    from mbr.metaeval.values import model_names
 
     sets = read_sets(options, console, anchored=True)
     results = anchor_stability(sets, options.anchors)
@@ -47,6 +48,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         systems="+".join(str(len(scores.systems)) for scores in sets),
         segments="+".join(str(scores.annotated) for scores in sets),
         **first.settings,
+        models=model_names(metric for scores in sets for metric in scores.metrics),
         spa="official,sorted",
     )
     where = " ".join(filter(None, (first.name, ", ".join(scores.lp for scores in sets))))

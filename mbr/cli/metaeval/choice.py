@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from candidates.command.console import Console, Parser
 from mbr.cli.common.options import judge_model_options
-from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
+from mbr.cli.metaeval.options import (
+    add_output_options,
+    add_score_set_options,
+    read_sets,
+    task_parser,
+    warn_of_few_draws,
+)
 
 if TYPE_CHECKING:
     from mbr.cli.metaeval.output import Grid
@@ -40,7 +46,7 @@ def parser() -> Parser:
         "--ties",
         choices=("mean", "first"),
         default="mean",
-        help="of outputs with equal scores: their mean, or the first in the file of human scores",
+        help="of several outputs with the highest score: their mean, or the first in the file of human scores",
     )
     g.add_argument("--draws", type=int, default=1000, metavar="N", help="of the bootstrap and the tests")
     g.add_argument("--seed", type=int, default=1, help="of both")
@@ -57,17 +63,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
     words = list(dict.fromkeys(options.utility or []))
     check_utilities(words)
+    warn_of_few_draws(options, console)
     studies = []
     for scores in read_sets(options, console):
         for word in words:
-            made = rerank_by_utility(
+            reranked = rerank_by_utility(
                 word,
                 scores,
                 options=judge_model_options(options),
                 progress=console.shows_progress,
                 report=console.info,
             )
-            scores = scores.with_metrics(made)
+            scores = scores.with_metrics(reranked)
         studies.append(
             choice_study(
                 scores,
@@ -89,12 +96,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _grid(study: ChoiceStudy) -> Grid:
-    from mbr.cli.metaeval.agreement import MARKS, WITHOUT_REFERENCE
+    from mbr.cli.metaeval.agreement import marked
     from mbr.cli.metaeval.output import RULE, Grid
-
-    def name(row: ChoiceRow) -> str:
-        bare = row.kind == "metric" and row.reference is None and study.references_known
-        return row.metric + (WITHOUT_REFERENCE if bare else MARKS.get(row.kind, ""))
 
     best = f"{study.best_system} (best system)"
     sanity = [best if row.metric == study.best_system else row.metric for row in study.sanity]
@@ -105,27 +108,36 @@ def _grid(study: ChoiceStudy) -> Grid:
     ]
     shown = [_shown(row, alone=row.metric == study.best_system) for row in rows]
     place = len(study.rows)
-    tested = "rank: clusters of significance, p <= .05, randomisation over segments; " if study.comparison else ""
     return Grid(
         corner="metric",
         heads=["rank", "choice", "regret", "RRP", f"over {study.best_system}", "95 % interval"],
         keys=["lp", "kind", "reference", "rank", "choice", "choice_regret", "rrp", "gain", "gain_low", "gain_high"],
-        names=[*map(name, study.rows), RULE, *sanity],
+        names=[*map(marked, study.rows), RULE, *sanity],
         labels=[*(row.metric for row in study.rows), RULE, *(row.metric for row in study.sanity)],
         cells=[*cells[:place], [], *cells[place:]],
         shown=[*shown[:place], [""] * 6, *shown[place:]],
         title=study.title,
         legend=[
             *study.sentences,
-            f"choice: mean {study.human} score of the chosen outputs; regret: 0 as an oracle chooses, 1 as chance; "
-            "RRP: share of choices with",
-            f"the best {study.human} score; interval: paired bootstrap over segments; better than "
-            f"{study.best_system} if it is above 0",
-            f"{tested}{WITHOUT_REFERENCE} compares with no reference; ties: {study.ties}",
+            *_legend(study),
             *(f"not official: {sentence}" for sentence in study.assumed),
             study.signature(),
         ],
     )
+
+
+def _legend(study: ChoiceStudy) -> list[str]:
+    from mbr.cli.metaeval.agreement import WITHOUT_REFERENCE, compares_with_none
+
+    tested = "rank: clusters of significance, p <= .05, randomisation over segments; " if study.comparison else ""
+    bare = f"{WITHOUT_REFERENCE} compares with no reference; " if any(map(compares_with_none, study.rows)) else ""
+    return [
+        f"choice: mean {study.human} score of the chosen outputs; regret: 0 for an oracle, 1 for a random choice; "
+        "RRP: share of choices with",
+        f"the best {study.human} score; interval: paired bootstrap over segments; better than "
+        f"{study.best_system} if it is above 0",
+        f"{tested}{bare}ties: {study.ties}",
+    ]
 
 
 def _shown(row: ChoiceRow, *, alone: bool) -> list[str]:

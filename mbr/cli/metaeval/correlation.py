@@ -27,12 +27,17 @@ def parser() -> Parser:
 def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.cli.metaeval.output import Grid, write, write_plot
     from mbr.metaeval.correlation import correlate
+    from mbr.metaeval.values import model_names, reference_names
 
     (scores,) = read_sets(options, console)
     matrix = correlate(scores).clustered()
     where = " ".join(filter(None, (scores.name, scores.lp)))
     title = f"{where}: correlations, {len(scores.systems)} systems, {scores.annotated} segments"
-    signature = scores.signature("correlation")
+    signature = scores.signature(
+        "correlation",
+        ref=reference_names(metric.reference for metric in scores.metrics),
+        models=model_names(scores.metrics),
+    )
     values = matrix.values.tolist()
     grid = Grid(
         corner="evaluator",

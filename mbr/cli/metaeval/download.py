@@ -18,7 +18,7 @@ def add_download_options(parser: Parser) -> None:
     )
     g.add_argument("--url", help="of the archive (default: $MBR_METAEVAL_URL, else the official address)")
     g.add_argument(
-        "--checksum", metavar="SHA256", help="of the archive, or `none` to take what comes ($MBR_METAEVAL_SHA256)"
+        "--checksum", metavar="SHA256", help="of the archive, or `none` to skip the check ($MBR_METAEVAL_SHA256)"
     )
 
 

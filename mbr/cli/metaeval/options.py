@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 OFFICIAL = "official"  # stands for the language pairs of a test set's main result
 FORMATS = ("table", "json", "tsv", "latex")
+PLOT_SUFFIX = ".svg"
+FEW_DRAWS = 100
 INPUTS = (
     "data",
     "table",
@@ -110,7 +112,8 @@ def add_metric_options(parser: Parser) -> None:
         action="extend",
         metavar="NAME=FILE",
         help="your metric: lines system<TAB>score, or a table; with a column `other` a pairwise metric. "
-        "Several language pairs: {lp} in the name of the file",
+        "Several language pairs: {lp} in the name of the file. FILE,reference=refB: it compares with refB; "
+        "FILE,reference=src: with none",
     )
     g.add_argument(
         "--score",
@@ -155,7 +158,15 @@ def check_options(options: argparse.Namespace) -> None:
         config=options.config,
         force=options.force,
     )
+    plot = getattr(options, "plot", None)
+    if plot is not None and not plot.endswith(PLOT_SUFFIX):
+        raise UsageError(f"--plot {plot}: plots are drawn as SVG; expected a name that ends in {PLOT_SUFFIX}")
     check_numbers(options, positive=("draws", "groups", "repeats", "threads", "batch_tokens"), not_negative=("seed",))
+
+
+def warn_of_few_draws(options: argparse.Namespace, console: Console, what: str = "intervals and ranks") -> None:
+    if options.draws < FEW_DRAWS:
+        console.warn(f"few draws (--draws {options.draws}): {what} mean little; give 1000")
 
 
 def read_sets(
@@ -188,7 +199,7 @@ def read_sets(
             scores = scores.choose(options.systems, options.exclude_systems or [])
             if not humans:  # otherwise the segments that all people annotated decide
                 scores = scores.complete(getattr(options, "metrics", None) or [])
-            for note in (*scores.notes, *scores.assumed):
+            for note in (*scores.notes, *(f"not official: {sentence}" for sentence in scores.assumed)):
                 console.info(f"{scores.lp}: {note}" if len(pairs) > 1 else note)
             scores = _with_own(replace(scores, notes=()), own, options, console, cache, anchored)
             scores = _at_level(scores, options)
@@ -279,7 +290,7 @@ def _read(
 
 def _with_own(
     scores: ScoreSet,
-    own: Iterable[tuple[str, str]],
+    own: Iterable[tuple[str, str, str | None]],
     options: argparse.Namespace,
     console: Console,
     cache: Cache | None,
@@ -289,8 +300,8 @@ def _with_own(
     from mbr.metaeval.scoring import score_by_name
     from mbr.metaeval.tables import read_own
 
-    for name, path in own:
-        scores = scores.with_metrics(read_own(name, path.replace("{lp}", scores.lp), scores))
+    for name, path, reference in own:
+        scores = scores.with_metrics(read_own(name, path.replace("{lp}", scores.lp), scores, reference=reference))
     if getattr(options, "domain", None):
         scores = in_domains(scores, options.domain)
     for word in getattr(options, "score", None) or []:
@@ -308,15 +319,17 @@ def _with_own(
 
 
 def _own_files(word: str, options: argparse.Namespace) -> list[str]:
-    _, path = _named(word)
+    _, path, _ = _named(word)
     pairs = options.lp if isinstance(options.lp, list) else [options.lp]
     return [path.replace("{lp}", lp or "") for lp in pairs]
 
 
-def _named(word: str) -> tuple[str, str]:
-    name, equals, path = word.partition("=")
-    if not equals or not name or not path:
-        raise UsageError(f"--own {word}: expected NAME=FILE")
+def _named(word: str) -> tuple[str, str, str | None]:
+    """Name, file, and the reference that the metric compares with, where the word has one."""
+    name, equals, rest = word.partition("=")
+    path, mark, reference = rest.partition(",reference=")
+    if not equals or not name or not path or (mark and not reference):
+        raise UsageError(f"--own {word}: expected NAME=FILE, NAME=FILE,reference=refA or NAME=FILE,reference=src")
     if path == "-":
         raise UsageError(f"--own {word}: it cannot be standard input; name a file")
-    return name, path
+    return name, path, reference or None

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from candidates.command.console import Console, Parser
 from candidates.common.errors import UsageError
 from mbr.cli.metaeval.agreement import add_statistics_options, make_table, write_tables
-from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
+from mbr.cli.metaeval.options import (
+    add_output_options,
+    add_score_set_options,
+    read_sets,
+    task_parser,
+    warn_of_few_draws,
+)
 
 if TYPE_CHECKING:
     from mbr.metaeval.values import ScoreSet
@@ -55,6 +61,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.metaeval.parity import human_parity
 
     parse_statistics(options.statistics.split(","))
+    if not options.no_significance:
+        warn_of_few_draws(options, console, "ranks")
     began = time.monotonic()
     golds = list(dict.fromkeys(options.human or []))
     humans = [name for name in dict.fromkeys([*golds[1:], *(options.humans or [])]) if name not in golds[:1]]
@@ -91,11 +99,11 @@ def _rated(options: argparse.Namespace, console: Console) -> ScoreSet:
             raise UsageError(f"--{name.replace('_', '-')} does not go with --ratings, {why}")
     groups = options.groups or 3
     only, without = options.systems, options.exclude_systems or []
-    made = [
+    tables = [
         read_evaluators(list(read_rating_table(path, options.lp)), groups, name=name, only=only, without=without)
         for name, path in _names(options.ratings).items()
     ]
-    people = together(made)
+    people = together(tables)
     if not beside:
         return people
     (scores,) = read_sets(options, console)

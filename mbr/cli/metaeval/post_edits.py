@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
     words = list(dict.fromkeys(options.score or ["chrf"]))
     if options.add is not None:
-        parse_residual(options.add)
+        parse_residual(options.add, f"--add {options.add!r}")
         words += [f"{word}+{options.add}" for word in words]
     check_names(words)
     edits = read_post_edits(options.data, [file for file in files if file is not None])

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 from candidates.command.console import Console, Parser
 from candidates.common.errors import UsageError
 from mbr.cli.common.options import judge_model_options, open_judgements
-from mbr.cli.metaeval.options import add_output_options, add_score_set_options, read_sets, task_parser
+from mbr.cli.metaeval.options import (
+    add_output_options,
+    add_score_set_options,
+    read_sets,
+    task_parser,
+    warn_of_few_draws,
+)
 
 if TYPE_CHECKING:
     from mbr.cli.metaeval.output import Grid
@@ -54,6 +60,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from mbr.metaeval.postedits import read_post_edits
     from mbr.metaeval.resume_sweep import WEIGHTS, resume_sweep
     from mbr.metaeval.scoring import check_names
+    from mbr.metaeval.values import model_names, reference_names
 
     if options.model is None:
         raise UsageError("which RESUME? give --model MODEL, a checkpoint of kind resume")
@@ -62,6 +69,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     check_names(words)
     if mixed := [word for word in words if "+resume-metric=" in word]:
         raise UsageError(f"--score {mixed[0]}: RESUME is added by this task; name the metric alone")
+    warn_of_few_draws(options, console, "intervals")
     options.score, options.metrics = None, options.metrics or []
     (scores,) = read_sets(options, console)
     edits = None if options.post_edits is None else read_post_edits(options.post_edits)
@@ -77,8 +85,17 @@ def run(options: argparse.Namespace, console: Console) -> int:
         seed=options.seed,
     )
     where = " ".join(filter(None, (scores.name, scores.lp)))
-    settings = {"chosen": sweep.select, "development": sweep.segments[0], "draws": sweep.draws, "seed": sweep.seed}
-    signature = scores.signature("resume-metric", **settings)
+    signature = scores.signature(
+        "resume-metric",
+        ref=reference_names(metric.reference for metric in (*(base.scores for base in bases), resume_metric)),
+        models=model_names(base.scores for base in bases),
+        resume=model_names([resume_metric]),
+        weights=",".join(f"{weight:g}" for weight in sweep.weights),
+        chosen=sweep.select,
+        development=sweep.segments[0],
+        draws=sweep.draws,
+        seed=sweep.seed,
+    )
     if options.plot is not None:
         write_plot(sweep.plot(f"{where}: metric + weight * RESUME"), options, console)
     grid = _for_programs(sweep) if options.format == "tsv" else _for_people(sweep, where, signature)
@@ -124,7 +141,7 @@ def _edited(word: str, model: str, edits: PostEdits, running: dict[str, Any]) ->
 def _for_people(sweep: ResumeSweep, where: str, signature: str) -> Grid:
     """A row for each metric: the weight, and every statistic without RESUME and with it, on the rest."""
     from mbr.cli.metaeval.output import Grid, number
-    from mbr.metaeval.statistics import LABELS
+    from mbr.metaeval.statistics import LABELS, LOWER_IS_BETTER
 
     labels = [LABELS.get(name, name) for name in sweep.statistics]
     edited = any(swept.post_edits is not None for swept in sweep.metrics)
@@ -154,6 +171,7 @@ def _for_people(sweep: ResumeSweep, where: str, signature: str) -> Grid:
             f"weights were chosen on {sweep.segments[0]} other segments by {labels[0]}, out of "
             + ", ".join(f"{weight:g}" for weight in sweep.weights),
             "[95 % interval over segments, paired bootstrap]; weight 0 is the metric alone",
+            *(["a positive gain is a decrease: lower is better"] if sweep.select in LOWER_IS_BETTER else []),
             signature,
         ],
     )

@@ -92,6 +92,28 @@ def test_swapping_baseline_and_system_flips_every_sign_exactly(keeps: bool, ours
     assert (one.better_than, other.better_than) == ("poor", "good")
 
 
+def test_signs_flip_exactly_beside_a_third_system_and_without_a_cache(ours: Path) -> None:
+    """Batches must not depend on the other systems: rounding depends on what is padded together."""
+    random = np.random.default_rng(1)
+    words = ["the", "a", "dog", "cat", "house", "sees", "runs", "into", "under", "green", "old", "very"]
+    texts = [[" ".join(random.choice(words, random.integers(2, 30))) for _ in range(80)] for _ in range(4)]
+    sources, *outputs = texts
+    outputs[2][::9] = outputs[0][::9]  # some outputs of two systems are the same
+    systems = dict(zip(("a", "b", "c"), outputs, strict=True))
+    request = {"sources": sources, "references": None}
+    results = {name: judged(f"pear={ours}", name, systems, **request) for name in systems}
+    for name, other in (("a", "b"), ("a", "c"), ("b", "c")):
+        assert results[name].segments[other].tolist() == (-results[other].segments[name]).tolist()
+        assert results[name].scores[other].score == -results[other].scores[name].score != 0
+
+
+def test_the_signature_names_what_outputs_are_compared_with(ours: Path) -> None:
+    for word, against in (("pear", "baseline"), ("pear-ref", "reference")):
+        identity = judged(f"{word}={ours}").identity
+        assert "|input:source+hypothesis+anchor|" in identity
+        assert identity.endswith(f"|against:{against}")
+
+
 def test_one_order_is_half_the_passes_and_not_antisymmetric(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passes = counted_passes(monkeypatch)
     two = {name: SYSTEMS[name] for name in ("good", "poor")}

@@ -106,7 +106,8 @@ def test_words_are_those_of_add_and_labels_are_distinct() -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("chrf+resume-metric=much,model=x", "'much' is not a number"),
+        ("chrf+resume-metric=much,model=x", "^'chrf.resume-metric=much,model=x': 'much' is not a number"),
+        ("chrf+resume-metric=0.2", "RESUME has no model; none is bundled, so name a checkpoint of kind resume"),
         ("chrf+resume-metric=-1,model=x", "weight of RESUME is -1"),
         ("chrf+resume-metric=0.2,colour=red", "has no option 'colour'"),
         ("pear+resume-metric=0.2,model=x", "compares with a reference; pear-ref does"),

@@ -140,8 +140,8 @@ def test_a_study_by_hand() -> None:
         ("1", "2", "3", "4"),
         (
             Scores("oracle-like", gold, reference="refA"),
-            Scores("blind", -gold),
-            Scores("a-lover", np.eye(3, 4)[:, [0] * 4]),
+            Scores("blind", -gold, reference="src"),
+            Scores("a-lover", np.eye(3, 4)[:, [0] * 4], reference="src"),
         ),
     )
     study = choice_study(scores, draws=300)
@@ -163,6 +163,48 @@ def test_a_study_by_hand() -> None:
         choice_study(scores.choose(["a"]))
 
 
+def test_an_own_metric_is_not_called_one_without_reference() -> None:
+    gold, _ = made(5, 60, seed=6)
+    base = score_set()
+    names = tuple(map(str, range(60)))
+    own = Scores("mine", np.nan_to_num(gold), kind="own")  # as good as an oracle, and nobody knows what it reads
+    blind = Scores("blind", 0 * gold, reference="src")
+    bound = Scores("bound", 0 * gold, reference="refA")
+    scores = ScoreSet("set", "", Scores("esa", gold), base.systems, names, (own, blind, bound))
+    study = choice_study(scores, draws=200, significance=False)
+    taking = f"chooses better than always taking {study.best_system}."
+    assert study.sentences == [
+        f"No metric without reference {taking}",
+        f"No metric with a reference {taking}",
+        f"The only own metric, mine, {taking}",
+    ]
+    texts = {element.text for element in ET.fromstring(study.plot()).iter()}
+    assert {"own metric", "no reference", "compares with a reference"} <= texts
+    assert {row["metric"]: row["reference"] for row in study.record()["rows"][:3]} == {
+        "mine": None,
+        "blind": "src",
+        "bound": "refA",
+    }
+    assert "|ref:refA|" in study.signature()
+    table = ScoreSet("set", "", Scores("esa", gold), base.systems, names, (Scores("column", 0 * gold), blind))
+    others = choice_study(table, draws=50, significance=False)
+    assert others.sentences[1] == f"No other metric chooses better than always taking {others.best_system}."
+
+
+def test_ranks_follow_the_rule_for_ties() -> None:
+    """A metric that is tied everywhere chooses at random by the mean, and as an oracle if the best is first."""
+    gold = np.array([[0.0] * 40, [-5.0] * 40, [-1.0] * 40])
+    tied, second = Scores("tied", np.zeros((3, 40))), Scores("second", gold.clip(max=-1) * [[9], [1], [1]])
+    names = tuple(map(str, range(40)))
+    scores = ScoreSet("set", "", Scores("mqm", gold), ("a", "b", "c"), names, (tied, second))
+    for ties, order in (("mean", ["second", "tied"]), ("first", ["tied", "second"])):
+        study = choice_study(scores, ties=ties, draws=200)  # type: ignore[arg-type]
+        assert [(row.metric, row.rank) for row in study.rows] == [(order[0], 1), (order[1], 2)]
+        assert study.comparison is not None
+        chosen = dict(zip(study.comparison.names, study.comparison.scores, strict=True))
+        assert chosen == pytest.approx({row.metric: row.choice for row in study.rows})
+
+
 def test_a_better_metric_is_named() -> None:
     gold, _ = made(5, 60, seed=6)
     good = Scores("good", np.nan_to_num(gold))
@@ -179,7 +221,7 @@ def test_a_better_metric_is_named() -> None:
 def test_mbr_over_the_outputs_of_systems(tmp_path: Path) -> None:
     known = read_folder(write_set(tmp_path) / "wmt99", "en-de")
     made_of = rerank_by_utility("chrf", known)
-    assert (made_of.name, made_of.kind, made_of.reference) == ("MBR chrf", "own", None)
+    assert (made_of.name, made_of.kind, made_of.reference) == ("MBR chrf", "own", "src")
     assert made_of.segments is not None
     assert np.isnan(made_of.segments[:, 2]).all()  # nobody scored it
     good, mid, poor = made_of.segments[:, 0]

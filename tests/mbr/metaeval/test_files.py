@@ -21,7 +21,7 @@ def test_a_folder_gives_systems_and_metrics_as_the_official_results(tmp_path: Pa
     assert (scores.name, scores.lp, scores.reference, scores.annotated) == ("wmt99", "en-de", "refA", 3)
     assert scores.segments == ("1", "2", "3", "4")
     assert [(one.name, one.reference, one.segments is None) for one in scores.metrics] == [
-        ("blind", None, False),
+        ("blind", "src", False),
         ("close", "refA", False),
         ("whole", "refA", True),
     ]
@@ -46,16 +46,16 @@ def test_choices_in_a_folder(tmp_path: Path) -> None:
     assert people.systems == ("good", "mid", "poor", "refB")
     assert [one.name for one in people.metrics] == ["close"]
     named = read_folder(folder, "en-de", metrics=["close-refB", "blind"])
-    assert [(one.name, one.reference) for one in named.metrics] == [("blind", None), ("close-refB", "refB")]
+    assert [(one.name, one.reference) for one in named.metrics] == [("blind", "src"), ("close-refB", "refB")]
     beside = read_folder(folder, "en-de", evaluators=["esa"])
     assert (beside.metrics[0].name, beside.metrics[0].kind) == ("esa", "human")
 
 
-def test_two_metrics_of_one_name_keep_what_they_compare_with(tmp_path: Path) -> None:
+def test_of_two_metrics_of_one_name_the_one_without_reference_keeps_its_suffix(tmp_path: Path) -> None:
     folder = write_set(tmp_path) / "wmt99"
     write_scores(folder / "metric-scores" / "en-de" / "close-src.seg.score", METRICS["blind-src"])
     names = [one.name for one in read_folder(folder, "en-de").metrics]
-    assert names == ["blind", "close-refA", "close-src", "whole"]
+    assert names == ["blind", "close", "close-src", "whole"]
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ def test_a_transcript(folder: Path, warm: Run) -> None:
         "ranked by acc_eq*\n"
         "* compares with no reference\n"
         "below the line: scores without knowledge of translation; every metric should be far above\n"
-        "not official: wmt99 is not a known test set, so nothing here is official; assumed: reference refA "
-        "(--reference), gold mqm (--human), no outliers (--exclude-systems)\n"
+        "not official: wmt99 is not a known test set; assumed: reference refA (--reference), gold mqm (--human), "
+        "no outliers (--exclude-systems)\n"
         "METAEVAL|task:agreement|set:wmt99|lp:en-de|human:mqm|ref:refA|systems:3|segments:3|seed:1|version:0.1.0\n"
     )
     told = result.stderr.splitlines()
@@ -58,7 +58,7 @@ def test_a_transcript(folder: Path, warm: Run) -> None:
 
 def test_json_has_the_promised_shape(folder: Path, warm: Run) -> None:
     write_scores(folder / "mine.score", {name: METRICS["close-refA"][name] for name in ("good", "mid", "poor")})
-    words = ("--own", "mine=mine.score", "--score", "chrf", "--significance", "--draws", "20", "--format", "json")
+    words = ("--own", "mine=mine.score", "--score", "chrf", "--significance", "--draws", "100", "--format", "json")
     result = warm("mbr-metaeval", *SET, *words, "--quiet")
     assert (result.returncode, result.stderr) == (0, "")
     found = json.loads(result.stdout)
@@ -85,7 +85,7 @@ def test_tsv_and_latex(folder: Path, warm: Run) -> None:
     assert header == ["metric", "lp", "kind", "reference", "rank", "acc_eq", "epsilon", "pdp"]
     assert [row[:5] for row in rows] == [
         ["close", "en-de", "metric", "refA", "1"],
-        ["blind", "en-de", "metric", "", "2"],
+        ["blind", "en-de", "metric", "src", "2"],
         ["whole", "en-de", "metric", "refA", ""],
     ]
     assert float(rows[0][5]) == 1
@@ -206,6 +206,8 @@ def test_choices_as_a_user_sees_them(folder: Path, warm: Run) -> None:
     assert lines[2].split() == ["metric", "rank", "choice", "regret", "RRP", "over", "good", "95", "%", "interval"]
     assert [line.split()[0] for line in lines[4:7]] == ["close", "MBR", "blind*"]
     assert "good (best system)" in result.stdout
+    assert "few draws (--draws 50): intervals and ranks mean little; give 1000" in result.stderr
+    assert "|ref:refA|" in lines[-1]
     assert "No metric without reference chooses better than always taking good." in lines
     assert "not official: wmt99 is not a known test set" in result.stdout
     ET.parse(folder / "choice.svg")
@@ -222,6 +224,20 @@ def test_choices_as_a_user_sees_them(folder: Path, warm: Run) -> None:
     assert [part["lp"] for part in both["language_pairs"]] == ["en-de", "en-fr"]
     drawn = ET.parse(folder / "both.svg").getroot()
     assert len([element for element in drawn if element.tag.endswith("svg")]) == 2
+
+
+def test_an_own_metric_is_a_group_of_its_own_unless_its_reference_is_named(folder: Path, warm: Run) -> None:
+    write_scores(folder / "m.score", {name: METRICS["close-refA"][name] for name in ("good", "mid", "poor")})
+    words = ("mbr-metaeval", "choice", *SET, "--metrics", "close", "--no-significance")
+    for reference, group, name in (
+        ("", "own metric", "mine (own)"),
+        (",reference=src", "metric without reference", "mine* (own)"),
+        (",reference=refB", "metric with a reference", "mine (own)"),
+    ):
+        lines = warm(*words, "--own", f"mine=m.score{reference}").stdout.splitlines()
+        assert f"No {group} chooses better than always taking good." in lines
+        assert any(line.startswith(f"{name} ") for line in lines)
+        assert any("* compares with no reference" in line for line in lines) == ("src" in reference)
 
 
 def test_domains_golds_levels_and_clips_as_a_user_sees_them(folder: Path, warm: Run) -> None:
@@ -314,6 +330,9 @@ def test_post_edits(folder: Path, warm: Run) -> None:
         ((*SET, "--level", "document"), 3, "the documents of segments are not known"),
         (("--data", "data", "--lp", "official"), 2, "the official mean over language pairs is not known for wmt99"),
         (("choice", *SET, "--utility", "nonsense"), 2, "'nonsense' is no utility"),
+        (("choice", *SET, "--plot", "x.png"), 2, "--plot x.png: plots are drawn as SVG; expected a name that ends in"),
+        ((*SET, "--own", "mine=x,reference="), 2, "expected NAME=FILE, NAME=FILE,reference=refA"),
+        ((*SET, "--own", "mine=mine.score,reference=refC"), 2, "--own mine: no reference 'refC' in wmt99 en-de"),
         (("parity", "--ratings", "x.tsv", "--human", "mqm"), 2, "--human does not go with --ratings"),
         (("--table", "none.tsv"), 2, "which column of the table is the gold?"),
         (("--table", "none.tsv", "--human", "x", "--test-set", "y"), 2, "--test-set goes with --data"),
@@ -347,6 +366,7 @@ def test_an_own_metric_with_a_hole_or_a_nan_is_refused(folder: Path, warm: Run) 
 
 def test_one_system_still_gives_a_table(folder: Path, warm: Run) -> None:
     result = warm("mbr-metaeval", *SET, "--systems", "mid", "--significance", "--draws", "10", "--format", "json")
+    assert "few draws (--draws 10): ranks mean little; give 1000" in result.stderr
     assert result.returncode == 0
     rows = {row["metric"]: row for row in json.loads(result.stdout)["rows"]}
     assert rows["close"]["spa"] is None

@@ -235,7 +235,7 @@ def test_errors_beside_wmt23_add_up_to_its_scores(en_de: ScoreSet) -> None:
 def test_he_en_has_its_own_reference() -> None:
     scores = read_folder(data("mt-metrics-eval-v2", "wmt23"), "he-en", "mqm")
     assert (scores.reference, len(scores.systems), scores.annotated) == ("refB", 12, 820)
-    assert {one.reference for one in scores.metrics} == {None, "refB"}
+    assert {one.reference for one in scores.metrics} == {"src", "refB"}
 
 
 def test_raters_of_a_real_campaign_are_kept_apart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,18 @@ def test_the_weight_is_chosen_on_one_part_and_measured_on_the_other() -> None:
     assert resume_sweep(turned, [Base(metric)], helpful, weights=WEIGHTS, draws=0).metrics[0].chosen == swept.chosen
     harmful = Scores("resume-metric", -(helpful.segments if helpful.segments is not None else np.zeros(1)))
     assert resume_sweep(human, [Base(metric)], harmful, weights=WEIGHTS, draws=5).metrics[0].chosen == 0
+
+
+def test_where_lower_is_better_the_weight_with_the_lowest_value_is_chosen() -> None:
+    human, metric, helpful = made()
+    regret, choice = (
+        resume_sweep(human, [Base(metric)], helpful, weights=WEIGHTS, statistics=[name], draws=100).metrics[0]
+        for name in ("choice_regret", "choice")
+    )
+    values = regret.development["choice_regret"]
+    assert values[(0.0, *WEIGHTS).index(regret.chosen)] == min(value for value in values if value is not None)
+    assert regret.chosen == choice.chosen > 0
+    assert 0 < regret.low < regret.gain < regret.high
 
 
 @pytest.mark.parametrize("family", ["other", "lexical", "metricx"])
@@ -146,6 +159,10 @@ def test_the_commands(warm: Run, tmp_path: Path, resume: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "wmt99 en-de: metric + weight * RESUME, measured on 1 segments" in shown.stdout
     assert {"chrf", "bleu"} <= {line.split()[0] for line in shown.stdout.splitlines() if line.strip()}
+    signature = dict(entry.split(":", 1) for entry in shown.stdout.splitlines()[-1].split("|")[1:])
+    assert (signature["ref"], signature["weights"]) == ("refA", "0,0.05,0.1,0.2,0.4,0.6,1,2,5,10")
+    assert re.fullmatch(rf"{re.escape(resume.name)}@[0-9a-f]+,float32", signature["resume"])
+    assert "few draws (--draws 20): intervals mean little" in shown.stderr
     drawn = ET.fromstring((tmp_path / "weights.svg").read_text())
     assert "post-edit rate" in [element.text for element in drawn.iter()]
     record = json.loads(warm(*words, "--format", "json", "--weights", "0.1").stdout)

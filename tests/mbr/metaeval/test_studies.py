@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 import xml.etree.ElementTree as ET
 from io import BytesIO
@@ -14,14 +15,17 @@ import pytest
 
 from candidates.common.errors import InputError, MbrError, UsageError
 from mbr.drawing import Panel, heat_map, line_panels
-from mbr.metaeval import Scores, ScoreSet, measure, read_folder
+from mbr.metaeval import Scores, ScoreSet, measure, meta_evaluate, read_folder
 from mbr.metaeval.anchors import anchor_plot, anchor_stability
+from mbr.metaeval.choice import choice_study
 from mbr.metaeval.correlation import correlate
 from mbr.metaeval.noise import KINDS, _disturbed, noise_study
 from mbr.metaeval.oracle import oracle_study, read_mqm_errors, read_ratings, spearman
 from mbr.metaeval.postedits import PostEdits, post_edit_rate, read_post_edits
+from mbr.metaeval.reranking import rerank_by_utility
 from mbr.metaeval.scoring import check_names, metric_by_name, score_by_name
 from mbr.metaeval.statistics import Gold
+from mbr.metaeval.values import model_names
 from pear.data.folders import EvalFolder
 from tests.mbr.metaeval import plain
 from tests.mbr.metaeval.made import OUTPUTS, SOURCES, write_set
@@ -49,6 +53,14 @@ def test_noise_degrades_from_nothing_to_chance() -> None:
     again = noise_study(gold, repeats=4, levels=dict.fromkeys(KINDS, (1e-09, 0.5, 50.0)))
     assert again == study
     ET.fromstring(study.plot("noise <&>"))
+
+
+def test_noise_degrades_the_regret_of_choices_as_it_degrades_choices() -> None:
+    gold, _ = made(6, 40, seed=1, steps=8)
+    study = noise_study(gold, ("choice", "choice_regret"), repeats=3, levels=dict.fromkeys(KINDS, (0.5, 50.0)))
+    for lines in study.sdp.values():
+        assert lines["choice_regret"] == pytest.approx(lines["choice"])
+    assert study.sdp["random"]["choice_regret"][1] > 0.8
 
 
 def test_noise_is_what_it_says() -> None:
@@ -341,3 +353,17 @@ def test_score_sets_without_texts_or_metrics() -> None:
     assert ScoreSet(**{**vars(scores), "metrics": ()}).annotated == 12
     with pytest.raises(UsageError, match="no metric has scores of segments"):
         correlate(ScoreSet(**{**vars(scores), "metrics": ()}))
+
+
+def test_signatures_name_the_models_behind_metrics_of_this_package(tmp_path: Path) -> None:
+    scores = read_folder(write_set(tmp_path) / "wmt99", "en-de", metrics=["close"])
+    assert model_names(scores.metrics) == ""
+    pear = score_by_name("pear=en-de", scores, options={"device": "cpu"})
+    chrf = score_by_name("chrf", scores)
+    named = model_names([chrf, pear, pear])
+    assert re.fullmatch(r"en-de@[0-9a-f]+,float32", named), named
+    both = scores.with_metrics(chrf, pear)
+    assert f"|models:{named}|" in meta_evaluate([both], ["acc_eq"]).signature()
+    assert f"|models:{named}|" in choice_study(both, draws=10, significance=False).signature()
+    reranked = rerank_by_utility("pear=en-de", scores, options={"device": "cpu"})
+    assert model_names([reranked]) == named

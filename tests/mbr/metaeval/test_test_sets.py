@@ -123,12 +123,12 @@ def test_the_same_references_are_carried_along_in_training_data(tmp_path: Path) 
 def test_an_unknown_set_says_what_was_assumed(tmp_path: Path) -> None:
     scores = read_folder(write_set(tmp_path) / "wmt99", "en-de")
     assert scores.assumed == (
-        "wmt99 is not a known test set, so nothing here is official; assumed: reference refA (--reference), gold mqm "
-        "(--human), no outliers (--exclude-systems)",
+        "wmt99 is not a known test set; assumed: reference refA (--reference), gold mqm (--human), no outliers "
+        "(--exclude-systems)",
     )
     assert not scores.official
     pair = read_folder(write_later(tmp_path, "wmt24", "en-fr"), "en-fr", metrics=["close"])
-    assert pair.assumed[0].startswith("wmt24 en-fr is not a known test set, so nothing here is official")
+    assert pair.assumed[0].startswith("wmt24 en-fr is not a known test set; assumed: ")
     folder = write_later(tmp_path / "gone", "wmt24", "en-de")
     (folder / "references" / "en-de.refB.txt").unlink()
     gone = read_folder(folder, "en-de", metrics=["close"])
@@ -145,7 +145,7 @@ def test_the_official_mean_is_named_and_only_where_it_is_one(tmp_path: Path, war
     result = warm(*words, "--lp", "official")
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("wmt24: agreement with mqm, WMT's official mean of en-de, en-es, ja-zh\n")
-    assert "ref:refB+refA" in result.stdout
+    assert "|ref:en-de=refB,en-es=refA,ja-zh=refA|" in result.stdout
     other = warm(*words, "--lp", "en-de", "en-es")
     assert other.stdout.startswith("wmt24: agreement with mqm, mean of en-de, en-es\n")
     changed = warm(*words, "--lp", "official", "--reference", "en-de=refA")
@@ -159,6 +159,35 @@ def test_the_official_mean_is_named_and_only_where_it_is_one(tmp_path: Path, war
     ):
         refused = warm(*words, *wrong)
         assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
+
+
+def test_a_metric_with_and_without_reference_is_in_the_official_mean_twice(tmp_path: Path) -> None:
+    """Its name must not depend on the reference, which is refB in en-de and refA in the others."""
+    sets = []
+    for lp in ("en-de", "en-es", "ja-zh"):
+        folder = write_later(tmp_path, "wmt24", lp)
+        blind = {**METRICS["close-refA"], "MSLC": [1, 1, 1, 1], "refA": [2, 2, 2, 2], "refB": [1, 2, 3, 4]}
+        write_scores(folder / "metric-scores" / lp / "close-src.seg.score", blind)
+        sets.append(read_folder(folder, lp, metrics=["close"]))
+    assert [[(metric.name, metric.reference) for metric in scores.metrics] for scores in sets] == [
+        [("close", "refB"), ("close-src", "src")],
+        [("close", "refA"), ("close-src", "src")],
+        [("close", "refA"), ("close-src", "src")],
+    ]
+    table = meta_evaluate(sets, ("spa", "acc_eq"), sanity=False)
+    assert {row.metric: row.reference for row in table.rows} == {
+        "close": "en-de=refB,en-es=refA,ja-zh=refA",
+        "close-src": "src",
+    }
+    assert table.is_main_result
+    assert not [note for note in table.notes if "mean" in note]
+    assert "|ref:en-de=refB,en-es=refA,ja-zh=refA|" in table.signature()
+    for path in (tmp_path / "wmt24" / "metric-scores" / "en-es").glob("close-ref*"):
+        path.unlink()
+    sets[1] = read_folder(tmp_path / "wmt24", "en-es", metrics=["close"])  # has the one without reference alone
+    table = meta_evaluate(sets, ("spa", "acc_eq"), sanity=False)
+    assert [row.metric for row in table.rows] == ["close-src"]
+    assert "not in all language pairs, and not in the mean: close" in table.notes
 
 
 def test_domains_and_documents(tmp_path: Path) -> None:

@@ -26,8 +26,9 @@ ROWS = [
 IDF = "Der Hund rennt.\nEin Hund schläft.\nSie kaufte Brot.\nTom kommt.\n"
 BASELINE = "LAYER,P,R,F\n0,0.1,0.1,0.1\n1,0.2,0.2,0.2\n2,0.3,0.31,0.32\n3,0.4,0.4,0.4\n"
 
-# From bert-score 0.3.12 with transformers 4.57: BERTScorer(num_layers=2) on encoders of `write_random_encoder`, pair by
-# pair (batch_size=1), with idf_sents=IDF and baseline_path=BASELINE where the name says so.
+# From bert-score 0.3.13 with transformers 4.57 (`python -m benchmarks.parity_libraries bertscore`):
+# BERTScorer(num_layers=2) on encoders of `write_random_encoder`, pair by pair (batch_size=1), with idf_sents=IDF and
+# baseline_path=BASELINE where the name says so.
 LIBRARY: dict[tuple[str, str], dict[str, list[float]]] = {
     ("bert", "plain"): {
         "precision": [0.759154, 1.0, 0.0, 0.0, 0.908977, 0.703367, 0.847519],
@@ -110,7 +111,8 @@ def test_all_pairs_are_the_single_pairs_and_each_text_is_encoded_once(written: C
     texts = list(dict.fromkeys(text for row in ROWS[:6] for text in row[1:]))
     with load(written("bert")) as metric:
         plain = metric.score([("", h, r) for h in texts for r in texts]).reshape(len(texts), -1)
-    with get_utility("bertscore", model=written("bert"), layer=2, device="cpu") as utility:
+    opened: Any = get_utility("bertscore", model=written("bert"), layer=2, device="cpu")
+    with opened as utility:
         seen: list[int] = []
         utility.metric._runner.network.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
         utility.prepare([("A dog.", texts)])

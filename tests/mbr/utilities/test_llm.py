@@ -182,8 +182,28 @@ def test_a_pair_without_an_answer_fails_its_list_alone(server: ChatServer, tmp_p
     lists = [CandidateList.of(s, TEXTS[n : n + 3], id=s) for s, n in (("one", 1), ("two", 40))]
     options = {"model": server.address, "cache": "none", "retries": 0, "concurrency": 8}
     failed, decided = mbr.decode(lists, utility="llm", on_error="fallback", **options)
-    assert (failed.error is not None, decided.error) == (True, None)
+    assert decided.error is None
     assert decided.text == "candidate 42"
+    for part in (f"no answer from {server.address} in 1 attempt", "HTTP 500", "lower the option concurrency"):
+        assert part in str(failed.error)
+    assert "--concurrency" not in str(failed.error)
+
+
+def test_messages_name_the_options_of_the_utility(server: ChatServer) -> None:
+    server.models = {"data": [{"id": "a"}, {"id": "b"}]}
+    with pytest.raises(UsageError, match=r"choose one with the option server_model \(mbr-decode --option") as caught:
+        get_utility("llm", model=server.address)
+    assert "--server-model" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("cache", "fate"), [("none", "answers so far are lost"), ("answers", "are in the cache")])
+def test_a_spent_budget_says_whether_answers_are_kept(
+    server: ChatServer, tmp_path: Path, cache: str, fate: str
+) -> None:
+    kept = cache if cache == "none" else str(tmp_path / cache)
+    with get_utility("llm", model=server.address, calls=1, cache=kept) as utility, pytest.raises(BudgetSpent) as caught:
+        utility.score_pairs([(SOURCE, TEXTS[k], TEXTS[k + 1]) for k in range(3)])
+    assert fate in str(caught.value)
 
 
 def test_a_key_that_is_refused_ends_the_run(server: ChatServer) -> None:
