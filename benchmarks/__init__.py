@@ -9,6 +9,7 @@ built once. The docstring of each has what it proves. What they share is in `ben
 | **Is it right?** | | | | |
 | parity_pear_mt | Are PEAR's scores and matrices those of its authors? | pear-mt 1.1.1 | a minute | yes |
 | compat_pear_mt | Do scripts for pear-mt run, and are choices its own where texts repeat? | pear-mt 1.1.1 | minutes | |
+| parity_libraries | Do tests expect what BERTScore and MetricX-23 compute? | bert-score, Google's program | seconds | |
 | released_bleurt | Does released BLEURT give Google's own numbers? | Google's tests | seconds | |
 | evaluate_wmt23 | Are corpus scores those of sacrebleu, for less time? | sacrebleu | minutes | yes |
 | guards | How often do guards accuse the best translation, and what do they cost? | human scores | minutes | |

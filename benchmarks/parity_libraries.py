@@ -1,18 +1,15 @@
-"""The numbers that tests of BERTScore and MetricX-23 pin, from the genuine programs.
+"""Do the tests of BERTScore and MetricX-23 expect what the genuine programs compute?
 
-    pip install bert-score==0.3.13 transformers==4.57.6
     python -m benchmarks.parity_libraries bertscore
-    git clone https://github.com/google-research/metricx
-    pip install transformers==4.30.2 'protobuf<3.21'
-    python -m benchmarks.parity_libraries metricx-23 --clone metricx
+    python -m benchmarks.parity_libraries metricx-23 --clone metricx     # a clone of google-research/metricx
 
-Writes the tiny random models of the tests, scores the rows of the tests with the genuine program, one row at a time,
-and prints the numbers beside the largest difference from the pinned ones. Proves that what the tests expect is what
-these programs compute; exits with 1 if a number differs by more than 1e-4. The two need different versions of
-transformers, so each has an environment of its own. Before 0.3.13, bert-score puts no space before the first word for
-RoBERTa where transformers is recent, which changes its scores by up to 0.03. GitHub was out of reach when the part of
-MetricX-23 was last run: it was compared with the same network written anew after `metricx23/models.py`, not with a
-clone.
+Proves that the numbers in these tests are those of the programs: scores the rows of the tests with them, one row at a
+time, with the tiny random models of the tests, prints the scores and the largest difference from the pinned ones, and
+exits with 1 if one differs by more than 1e-4. Each needs an environment of its own: bert-score 0.3.13 with transformers
+4.57.6; for MetricX-23 transformers 4.30.2 with protobuf below 3.21. Before 0.3.13, bert-score puts no space before the
+first word for RoBERTa where transformers is recent, which changes its scores by up to 0.03. GitHub was out of reach
+when the part of MetricX-23 was last run: it was compared with the same network written anew after
+`metricx23/models.py`, not with a clone.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from candidates.common.errors import UsageError
 from candidates.common.languages import Evidence
+from candidates.common.words import counted
 
 SHIPPED = Path(__file__).parent / "bundled"
 DEFAULT = "en-de"
@@ -72,7 +73,7 @@ class Languages:
         if None not in fitting.values():
             return RELEASED
         raise UsageError(
-            f"no model was named, and the languages cannot be seen from {_counted(self._lists)} (sources: "
+            f"no model was named, and the languages cannot be seen from {counted(self._lists, 'list')} (sources: "
             f"{self._source}; candidates: {self._target}); expected evidence for one of {', '.join(fitting)}, "
             "for which a PEAR is bundled, or for other languages. "
             f"Name the model: {DEFAULT} (bundled), {RELEASED} (released, from the hub) or a folder; or take a utility "
@@ -82,7 +83,3 @@ class Languages:
     def _sides(self, pair: str) -> list[tuple[Evidence, str]]:
         source, target = pair.split("-")
         return [(self._source, source), (self._target, target)]
-
-
-def _counted(lists: int) -> str:
-    return "1 list" if lists == 1 else f"{lists} lists"

@@ -22,6 +22,8 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import islice
 
+from candidates.common.words import counted
+
 TEXTS = 20  # read of each list of texts, at most
 MOST_OF_A_WORD = 3.0  # votes: a language is seen by many of its words, not by one that all texts begin with
 SURPLUS = 0.5  # votes by which a language must be ahead of every other one
@@ -159,7 +161,7 @@ class Evidence:
         """The languages with the most votes, for messages."""
         leading = sorted(self._votes.items(), key=lambda item: -item[1])[:3]
         shown = ", ".join(f"{language} {count:.0f}" for language, count in leading if count >= 0.5)
-        return f"{len(self._counts)} different words; votes for languages: {shown or 'none'}"
+        return f"{counted(len(self._counts), 'word')}; votes for languages: {shown or 'none'}"
 
 
 @cache

@@ -250,12 +250,12 @@ def judge_specs(judges: Sequence[str | JudgeSpec]) -> list[JudgeSpec]:
     return [next(parsed) if isinstance(judge, str) else judge for judge in judges]
 
 
-def parse_judges(words: Sequence[str]) -> list[JudgeSpec]:
+def parse_judges(words: Sequence[str], resume_model: str | None = None) -> list[JudgeSpec]:
     """Judges from words such as `chrf`, `xcomet=FOLDER` and `chrf+resume-metric=0.2,model=FOLDER`.
 
-    Their labels are distinct.
+    Their labels are distinct. `resume_model` is that of a RESUME whose word names none.
     """
-    specs = [_parsed(word) for word in words]
+    specs = [_parsed(word, resume_model) for word in words]
     for label in (_short_label, _long_label):
         taken = Counter(spec.label or spec.title for spec in specs)
         specs = [
@@ -268,8 +268,8 @@ def parse_judges(words: Sequence[str]) -> list[JudgeSpec]:
     return specs
 
 
-def _parsed(word: str) -> JudgeSpec:
-    base, residual = split_residual(word)
+def _parsed(word: str, resume_model: str | None) -> JudgeSpec:
+    base, residual = split_residual(word, resume_model)
     head, *pairs = _OPTION.split(base)
     name, equals, model = head.partition("=")
     name = name.strip().lower()

@@ -48,8 +48,8 @@ class Residual:
         return (-1.0 if lower_is_better else 1.0) * SCALES.get(family, 1.0) * self.weight
 
 
-def split_residual(word: str) -> tuple[str, Residual | None]:
-    """The judge of a word, and what is added to it.
+def split_residual(word: str, model: str | None = None) -> tuple[str, Residual | None]:
+    """The judge of a word, and what is added to it; `model` is that of RESUME where the word names none.
 
     Raises:
         UsageError: the term is not `resume-metric=WEIGHT,model=MODEL`, or the weight is negative.
@@ -57,10 +57,10 @@ def split_residual(word: str) -> tuple[str, Residual | None]:
     base, mark, term = word.partition(MARK)
     if not mark:
         return word, None
-    return base, parse_residual(f"{NAME}={term}", repr(word))
+    return base, parse_residual(f"{NAME}={term}", repr(word), model)
 
 
-def parse_residual(term: str, where: str) -> Residual:
+def parse_residual(term: str, where: str, model: str | None = None) -> Residual:
     """RESUME of a word as `--add` takes it: `resume-metric=0.2,model=FOLDER`; `where` is what messages call it.
 
     Raises:
@@ -71,12 +71,13 @@ def parse_residual(term: str, where: str) -> Residual:
         raise UsageError(f"{where}: only RESUME can be added to a metric; expected {NAME}=WEIGHT,model=MODEL")
     check_term_options(name, settings, part="judge")
     check_weight(weight)
-    if "model" not in settings:
+    model = settings.pop("model", model)
+    if model is None:
         raise UsageError(
             f"{where}: RESUME has no model; none is bundled, so name a checkpoint of kind resume: "
             f"{NAME}={weight:g},model=FOLDER"
         )
-    return Residual(weight, str(settings.pop("model")), settings)
+    return Residual(weight, str(model), settings)
 
 
 class WithResume(Composite):

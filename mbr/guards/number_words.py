@@ -93,6 +93,7 @@ _HAN_UNITS = {"十": 10, "百": 100, "千": 1000}
 _HAN_MYRIADS = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
 _HAN = re.compile(f"(?<!\\d)[{''.join([*_HAN_DIGITS, *_HAN_UNITS, *_HAN_MYRIADS])}]{{2,}}")
 _WORDS = re.compile(r"[^\W\d_]+")
+_WORDS_AND_BREAKS = re.compile(r"[^\W\d_]+|\n")
 _BEYOND_LATIN = re.compile("[\u0370-\u1dff\u2e80-\ua4cf\uac00-\ufdff]")
 _MONTHS = _words(
     """january february march april may june july august september october november december
@@ -126,7 +127,7 @@ def spelled(text: str) -> Counter[str]:
     """
     values: Counter[str] = Counter()
     run: list[int] = []  # of cardinals that follow each other
-    for word in _WORDS.findall(text.casefold()):
+    for word in _WORDS_AND_BREAKS.findall(text.casefold()):
         value, ends = _value_of(word)
         if value is not None:
             run.append(value)

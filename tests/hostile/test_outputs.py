@@ -74,7 +74,7 @@ OUTPUTS = {
     "mbr-evaluate -o": Output((*EVALUATE, *DRAWS), source="good.txt"),
     "mbr-evaluate --segments": Output((*EVALUATE, *DRAWS), "--segments", "good.txt"),
     "mbr-metaeval -o": Output(CORRELATION, source="data/wmt99/sources/en-de.txt"),
-    "mbr-metaeval --plot": Output(CORRELATION, "--plot", "data/wmt99/sources/en-de.txt"),
+    "mbr-metaeval --plot": Output(CORRELATION, "--plot", "data/wmt99/sources/en-de.txt", "out.svg"),
     "mbr-tune -o": Output((*TUNE, "--bootstrap", "10", "--no-cache"), source="development.jsonl"),
     "mbr-tune --report": Output((*TUNE, "--bootstrap", "10", "--no-cache"), "--report", "development.jsonl"),
     "mbr-tune --parallel -o": Output(("mbr-tune", "--parallel", "{}/pairs.tsv"), source="pairs.tsv", name="out.npz"),

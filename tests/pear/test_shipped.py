@@ -75,7 +75,7 @@ def test_the_languages_name_the_model(source: str, candidates: list[str], expect
     languages = Languages()
     languages.add(source, candidates)
     if expected is None:
-        with pytest.raises(UsageError, match="--model en-de.*--model pear.*--utility chrf"):
+        with pytest.raises(UsageError, match="Name the model: en-de .*, pear .*such as chrf"):
             languages.model()
     else:
         assert languages.model() == expected

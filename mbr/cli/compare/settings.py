@@ -36,15 +36,8 @@ def judges_of(options: argparse.Namespace, *, references: bool = True) -> list[J
     words = [*(preset.judges if preset else ()), *(options.judge or ())]
     if not words:
         words = list(DEFAULT_JUDGES if references else _without_references(models))
-    return [_with_named_models(spec, models) for spec in parse_judges(words)]
-
-
-def _with_named_models(spec: JudgeSpec, models: dict[str, str]) -> JudgeSpec:
-    """The judge with the models of --model or the preset for itself and its RESUME, where it names none."""
-    residual = spec.residual
-    if residual is not None and residual.model is None:
-        residual = replace(residual, model=_model_of(RESUME_METRIC, models))
-    return replace(spec, model=spec.model or _model_of(spec.name, models), residual=residual)
+    specs = parse_judges(words, _model_of(RESUME_METRIC, models))
+    return [replace(spec, model=spec.model or _model_of(spec.name, models)) for spec in specs]
 
 
 def _without_references(models: dict[str, str]) -> list[str]:

@@ -132,7 +132,7 @@ def test_a_first_list_that_says_nothing_decides_nothing(first: str) -> None:
 
 def test_without_evidence_the_error_says_what_to_pass() -> None:
     with pytest.raises(
-        UsageError, match=r"from 1 list \(sources: 1 different word.*--model en-de.*--model pear.*--utility chrf"
+        UsageError, match=r"from 1 list \(sources: 1 word;.*candidates: 2 words;.*: en-de .*pear .*such as chrf"
     ):
         plan_for(Changes(), [CandidateList.of("OK.", ["OK.", "Okay."])])
     assert plan_for(Changes(utility="chrf"), [CandidateList.of("OK.", ["OK."])])[0].utility == "chrf"

@@ -114,7 +114,7 @@ def test_single_takes_the_sentinel_that_sees_candidates_and_no_other(models: dic
         assert utility.settings()["kind"] == "sentinel-cand"
     with pytest.raises(ModelError, match="a sentinel-src, which gives all candidates of a source the same score"):
         get_utility("single", model=models["sentinel-src"])
-    with pytest.raises(ModelError, match="a model of kind pear; expected single"):
+    with pytest.raises(ModelError, match="a model of kind pear; expected one of kind single or sentinel-cand"):
         get_utility("single", model=ours)
     with pytest.raises(UsageError, match="--model FOLDER"):
         get_utility("single")
@@ -145,7 +145,7 @@ def test_resume_is_a_utility_of_its_own(models: dict[str, Path]) -> None:
         assert set(utility.cost([("s", "a", "b")])) == {"tokens", "memory_bytes"}
         with pytest.raises(UsageError, match="needs an antisymmetric utility"):
             rerank("A dog runs.", TEXTS, utility, strategy="balanced")
-    with pytest.raises(ModelError, match="a model of kind single; expected resume"):
+    with pytest.raises(ModelError, match="a model of kind single; expected one of kind resume"):
         get_utility("resume-metric", model=models["single"])
     with pytest.raises(UsageError, match="needs a checkpoint of kind resume"):
         get_utility("resume-metric")
