@@ -47,12 +47,13 @@ from mbr.strategies.posterior import SWEEPS, Chain, Sweep, standardised
 from mbr.strategies.standing import Standing, standing_of
 
 PASSES_PER_CANDIDATE = 20  # the default budget
-LARGE_ROUND = 64  # passes of a round: a sixth of the candidates up to this, or an eighth of the passes so far
+SMALL_ROUND, LARGE_ROUND = 8, 64  # passes of a round: a sixth of the candidates, or an eighth of the passes so far
 WITH_TERMS = 4  # where terms tell candidates apart, one in four takes part in the screen,
 LEAST_SCREENED = 8  # and this number at least
 CONFIRM = 3  # times as many samples, before it stops
 CAUTION = 1.2  # times the sampled loss: ending at low estimates favours those that are too low (benchmarks.calibration)
 SHORT = 16  # candidates: shorter lists are screened in full
+TINY = 6  # candidates: up to this all pairs are compared at once, since samples would cost more than they save
 
 Tolerance = Annotated[
     float, f"stop when the expected regret is below this share of best minus mean (default: {TOLERANCE})"
@@ -174,10 +175,14 @@ class _Race:
     def _plan_screen(self) -> None:
         """A few hubs, drawn by weight, meet the next two in a cycle; every other candidate meets one of them.
 
-        With terms only a part of the list: half of it those with the best terms, half at random.
+        With terms only a part of the list: half of it those with the best terms, half at random. Of a tiny list, all
+        pairs.
         """
         size = self._segment.size
         order = np.argsort(self._draw.exponential(size=size) / self._segment.weights, kind="stable")
+        if size <= TINY:
+            self._plan_pairs(*order[np.stack(np.triu_indices(size, 1))])
+            return
         if self._decided_in_part:
             count = max(size // WITH_TERMS, LEAST_SCREENED)
             at_random = order[: count // 2]
@@ -198,7 +203,7 @@ class _Race:
         """The likely winners against opponents that are new to them."""
         standing = self._standing
         assert standing is not None
-        wanted = max(min(self._segment.size // 6, LARGE_ROUND), len(self._pairs) // 8, 1)
+        wanted = max(min(self._segment.size // 6, LARGE_ROUND), len(self._pairs) // 8, SMALL_ROUND)
         winners = standing.winners
         winners = winners[~self._met[winners].all(axis=1)]
         new = np.unique(winners[self._met[winners].sum(axis=1) == 1])  # without a comparison yet
