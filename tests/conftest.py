@@ -13,12 +13,17 @@ from typing import Any
 # Before numpy is imported, here and by the workers of xdist: on two cores, threads that wait for each other lose much.
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
+import hypothesis
 import pytest
 
 from tests.support.warm import WarmRunner
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("MBR_DATA", ROOT.parent / "shared" / "data"))
+
+# A run tests the same examples as the one before; `--hypothesis-profile=default` draws new ones.
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,6 @@ import ast
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -215,12 +214,14 @@ def test_help_loads_nothing_heavy(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_answers_within_half_a_second(command: str) -> None:
+    """In CPU time: other tests run at the same time."""
     script = Path(sys.executable).with_name(command)
     times = []
     for _ in range(5):
-        began = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([script, "--help"], capture_output=True, check=True)
-        times.append(time.perf_counter() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
     assert min(times) < 0.5
 
 

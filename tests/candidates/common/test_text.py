@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from candidates.common.errors import InputError, MbrError, ResourceError, UsageError
@@ -161,6 +161,7 @@ def test_a_hyphen_is_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @settings(deadline=None)
 @given(st.lists(st.text(alphabet=st.characters(exclude_characters="\n", exclude_categories=["Cs"]))), st.booleans())
 def test_what_is_written_is_read_back(texts: list[str], compressed: bool) -> None:
+    assume(not texts or not texts[0].endswith("\r"))  # then CR LF ends the lines
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "out.gz" if compressed else "out")
         with atomic_output(path) as stream:

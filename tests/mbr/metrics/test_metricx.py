@@ -320,8 +320,8 @@ def test_a_small_vocabulary_has_no_score(tmp_path: Path) -> None:
         load(write_random_metricx(tmp_path / "small", vocabulary=1000))
 
 
-# From Google's program for MetricX-23 (google-research/metricx, transformers 4.30.2) with the weights of `folder`:
-# `python -m benchmarks.parity_libraries metricx-23 --clone metricx`.
+# From the network of Google's program for MetricX-23 (metricx23/models.py, transformers 4.30.2) with the weights of
+# `folder`: `python -m benchmarks.parity_libraries metricx-23 --clone metricx`.
 # Prompts that end in a space (an empty reference or source) are left out: that version makes a token of it, later
 # ones and sentencepiece itself do not.
 GOOGLE_23 = {
