@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import resource
 import shutil
 import subprocess
 import sys
