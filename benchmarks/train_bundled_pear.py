@@ -60,7 +60,7 @@ COMMON: dict[str, Any] = {
 }
 FIRST = Recipe(**COMMON, encoder_rate=6e-4, head_rate=1e-3, flip=0.0, steps=6000, warm_up=0.03)
 SECOND = Recipe(**COMMON, encoder_rate=1.5e-4, head_rate=2e-4, flip=0.1, steps=1000, warm_up=0.1, seed=2)
-JOINT = JointRecipe(steps=4000)
+JOINT = JointRecipe(steps=2200)
 FITTED = 2000  # lists that the teacher's weights are fitted on
 STAGES = ("lists", "evidence", "joint", "first", "second")
 
@@ -113,9 +113,10 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> None:
     save_checkpoint(checkpoint, folder, half=True, card=card)
 
 
-def first_weights(kind: Kind, seed: int) -> Checkpoint:
-    """The translation model's encoder with meaning in its embeddings, under a head drawn by the seed."""
-    return with_head(kind, seed, *translator_encoder())
+def first_weights(kind: Kind, seed: int, *, joint: bool) -> Checkpoint:
+    """The first weights of a distillation, under a head drawn by the seed; without `joint`, those of the translator."""
+    encoder, tokenizer = joint_encoder(TATOEBA, WORK / "pear-en-de") if joint else translator_encoder()
+    return with_head(kind, seed, encoder, tokenizer)
 
 
 def with_head(kind: Kind, seed: int, encoder: Any, tokenizer: Any) -> Checkpoint:
@@ -143,7 +144,7 @@ def make_lessons(
     """Write the training lists: `all.jsonl` for the first stage, `lessons.jsonl` for the second."""
     purposes = parts(data)
     honest = purposes["honest"][:sources]
-    judged_lists = candidate_lists(work / "lists.jsonl", honest, Settings(nbest=100))
+    judged_lists = candidate_lists(work / "lists.jsonl", honest, Settings(nbest=100))[:sources]  # a file may have more
     short = beams(work / "learned.beam.jsonl", purposes["learned"][: None if sources is None else 2 * sources])
     if "evidence" not in steps:
         return

@@ -4,11 +4,12 @@
     python -m benchmarks.train_quality --ablation --seeds 2 --steps 48 --wmt23-every 20 --threads 1
 
 Proves that the bundled PEAR ranks everyday candidates better than baselines that know no translation, and that on WMT23
-news it is no better than they are. Every kind starts from the encoder of the bundled translation model and sees the
-same lists for the same number of steps; only input and target differ. The bundled PEAR, trained longer, is in the
-tables too, and so are baselines without training: random numbers, the candidate's length, the translation model's own
-log-probability. Statistics against the teacher score (Tatoeba) and MQM (WMT23): acc_eq*, segment-wise Pearson, PDP.
-Intervals are 95 % paired bootstrap over segments. `--ablation` compares ways to train PEAR instead: Huber and MSE, with
+news it is no better than they are. Every kind starts from the encoder that has read pairs of sentences (the stage
+`joint` of `benchmarks.train_bundled_pear`) and sees the same lists for the same number of steps; only input and target
+differ. One PEAR starts from the encoder before that stage. The bundled PEAR, trained longer, is in the tables too, and
+so are baselines without training: random numbers, the candidate's length, the translation model's own log-probability.
+Statistics against the teacher score (Tatoeba) and MQM (WMT23): acc_eq*, segment-wise Pearson, PDP. Intervals are 95 %
+paired bootstrap over segments. `--ablation` compares ways to train PEAR instead: Huber and MSE, with
 and without the flip term, one stage and two (`benchmarks.support.ablation`).
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,8 @@ from pear.training.loop import train
 from pear.training.recipe import KINDS, Kind, Recipe
 from pear.training.statistics import Pairs, acc_eq, pdp, segment_pearson
 
-TRAINED: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind != "resume")
+UNREAD = "pear without joint reading"
+TRAINED: tuple[str, ...] = (*(kind for kind in KINDS if kind != "resume"), UNREAD)
 SETTINGS: dict[str, Any] = {
     "encoder_rate": 8e-4,
     "head_rate": 1e-3,
@@ -70,10 +73,10 @@ def main() -> None:
     if not (options.lessons / "lessons.jsonl").exists():
         make_lessons(TATOEBA, options.lessons)
     learned = split(judged(options.lessons / "lessons.jsonl"), SETTINGS["dev_share"], seed=1)
-    models: dict[tuple[Kind, int], Checkpoint] = {}
+    models: dict[tuple[str, int], Checkpoint] = {}
     for seed in range(1, options.seeds + 1):
-        for kind in TRAINED:
-            models[kind, seed] = trained(kind, seed, learned, options)
+        for name in TRAINED:
+            models[name, seed] = trained(name, seed, learned, options)
     if options.train_only:
         return
     models["pear", 0] = load_checkpoint(SHIPPED / DEFAULT)
@@ -81,7 +84,7 @@ def main() -> None:
     results = {"tatoeba": table("Tatoeba, held-out lists", held_out, everything(models, held_out))}
     segments = wmt23_lists()[:: options.wmt23_every]
     # All pairs of twelve long outputs take long, so only the bundled PEAR scores them.
-    scored = everything({key: model for key, model in models.items() if key[0] != "pear" or not key[1]}, segments)
+    scored = everything({key: model for key, model in models.items() if "pear" not in key[0] or not key[1]}, segments)
     results["wmt23"] = table("WMT23 en-de, 12 systems", segments, scored)
     kept = [[k for k, name in enumerate(item.systems or []) if name not in TRUNCATING] for item in segments]
     whole = [item.only(places) for item, places in zip(segments, kept, strict=True)]
@@ -96,8 +99,9 @@ def ablation(options: argparse.Namespace) -> None:
     """Train every variant with every seed and measure all of them on the same WMT23 segments."""
     options.work.mkdir(parents=True, exist_ok=True)
     lessons_of_people = human_lessons(0.03)
+    start = partial(first_weights, joint=False)
     models = {
-        f"{name}#{seed}": ablated(name, seed, options.steps, ABLATION, lessons_of_people, options.work, first_weights)
+        f"{name}#{seed}": ablated(name, seed, options.steps, ABLATION, lessons_of_people, options.work, start)
         for seed in range(1, options.seeds + 1)
         for name in VARIANTS
     }
@@ -108,17 +112,19 @@ def ablation(options: argparse.Namespace) -> None:
     (options.work / "ablation.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def trained(kind: Kind, seed: int, learned: tuple[list[Group], list[Group]], options: argparse.Namespace) -> Checkpoint:
-    """A model of a kind and seed, trained once and kept."""
-    folder = options.work / f"{kind}-{seed}-{options.steps}"
+def trained(name: str, seed: int, learned: tuple[list[Group], list[Group]], options: argparse.Namespace) -> Checkpoint:
+    """A model of `TRAINED` and a seed, trained once and kept."""
+    folder = options.work / f"{name.replace(' ', '-')}-{seed}-{options.steps}"
+    kind: Kind = "pear" if name == UNREAD else next(kind for kind in KINDS if kind == name)
     if not (folder / "model").exists():
-        print(f"{kind}, seed {seed} ...", flush=True)
+        print(f"{name}, seed {seed} ...", flush=True)
         recipe = Recipe(kind=kind, seed=seed, steps=options.steps, every=options.steps, **SETTINGS)
-        save_checkpoint(train(recipe, first_weights(kind, seed), *learned, folder), folder / "model")
+        start = first_weights(kind, seed, joint=name != UNREAD)
+        save_checkpoint(train(recipe, start, *learned, folder), folder / "model")
     return load_checkpoint(folder / "model", kind=kind)
 
 
-def everything(models: dict[tuple[Kind, int], Checkpoint], items: Sequence[Judged]) -> dict[str, Prediction]:
+def everything(models: dict[tuple[str, int], Checkpoint], items: Sequence[Judged]) -> dict[str, Prediction]:
     """Predictions of each model, and of baselines without one; "name#seed" where there are several seeds."""
     predicted: dict[str, Prediction] = {"random": [random_scores(item) for item in items]}
     predicted["candidate length"] = [lengths(item) for item in items]
@@ -128,10 +134,10 @@ def everything(models: dict[tuple[Kind, int], Checkpoint], items: Sequence[Judge
         ]
     if items[0].logprobs:
         predicted["translation model's log-probability"] = [logprobs(item) for item in items]
-    for (kind, seed), checkpoint in models.items():
+    for (name, seed), checkpoint in models.items():
         for order, prediction in predictions(checkpoint, items).items():
-            name = {"one": ", one order", "both": ", both orders"}.get(order, "")
-            predicted[f"bundled PEAR{name}" if not seed else f"{kind}{name}#{seed}"] = prediction
+            shown = {"one": ", one order", "both": ", both orders"}.get(order, "")
+            predicted[f"bundled PEAR{shown}" if not seed else f"{name}{shown}#{seed}"] = prediction
     return predicted
 
 

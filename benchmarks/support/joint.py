@@ -1,10 +1,11 @@
-"""An encoder that has read source and translation together, by masked words of either side.
+"""An encoder that has read source and translation together, by hidden words and wrong words of either side.
 
 The encoder of a translation model reads one language at a time. Here it reads `<s> source </s></s> target </s>`, some
 tokens of either side are hidden, and it predicts them from what is left of both (Conneau and Lample 2019): to fill a
 gap in the German it must look up the English word, which is what a metric of adequacy needs. Runs of tokens are hidden
-rather than single ones, so that the rest of a word does not give it away. A checkpoint holds everything, so a run that
-was stopped continues as if it had not been.
+rather than single ones, so that the rest of a word does not give it away. Other words are exchanged for words of other
+sentences or with their neighbours, and it tells for each token whether it is the original one (Clark et al. 2020). A
+checkpoint holds everything, so a run that was stopped continues as if it had not been.
 
     encoder, tokenizer = start_from_translator(folder, layers=4)
     pretrain(encoder, tokenizer, pairs, development_pairs, Path("work/joint"), JointRecipe())
@@ -16,7 +17,7 @@ import json
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ class JointRecipe:
     batch_tokens: int = 4096
     hidden: float = 0.25  # share of content tokens
     run: float = 2.0  # mean number of tokens hidden together
+    replaced: float = 0.1  # share of whole words that become words of other sentences
+    swapped: float = 0.05  # share of whole words that change places with the next one
+    detection: float = 5.0  # weight of finding them, beside naming hidden tokens
     matrix_rate: float = 2e-3
     other_rate: float = 1e-3
     warm_up: int = 100
@@ -55,9 +59,13 @@ class JointRecipe:
         falling = (self.steps - step) / (self.steps * self.cool_down)
         return max(0.0, min(1.0, (step + 1) / self.warm_up, falling))
 
+    def cooling(self, step: int) -> bool:
+        """Whether the rate has begun to fall."""
+        return step >= self.steps * (1 - self.cool_down)
 
-class Filler(nn.Module):
-    """The encoder with a layer that names the hidden tokens, by the encoder's own embeddings."""
+
+class Reader(nn.Module):
+    """The encoder, a layer that names hidden tokens by the encoder's embeddings, and one that finds wrong tokens."""
 
     def __init__(self, encoder: Any) -> None:
         super().__init__()
@@ -65,13 +73,15 @@ class Filler(nn.Module):
         self.encoder = encoder
         self.transform = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width))
         self.bias = nn.Parameter(torch.zeros(encoder.config.vocab_size))
+        self.detector = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width), nn.Linear(width, 1))
 
-    def forward(self, ids: Tensor, attention: Tensor, places: Tensor) -> Tensor:
-        """Logits [hidden tokens, vocabulary] at places [hidden tokens, 2] of ids [pairs, tokens]."""
+    def forward(self, ids: Tensor, attention: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits [hidden tokens, vocabulary] at the places [hidden tokens, 2], and of being wrong [pairs, tokens]."""
         states = self.encoder(input_ids=ids, attention_mask=attention).last_hidden_state
         asked = self.transform(states[places[:, 0], places[:, 1]])
         table = self.encoder.embeddings.word_embeddings.weight
-        return functional.linear(asked, table / table.shape[1] ** 0.5, self.bias)
+        names = functional.linear(asked, table / table.shape[1] ** 0.5, self.bias)
+        return names, self.detector(states).squeeze(-1)
 
 
 def pretrain(
@@ -88,22 +98,21 @@ def pretrain(
     work.mkdir(parents=True, exist_ok=True)
     run = _Run(encoder, tokenizer, work / "checkpoint.pt", recipe)
     measured = run.batches(dev, "development")
-    began, total, count = time.monotonic(), 0.0, 0
+    began, losses = time.monotonic(), []
     for batch, seed in run.remaining(pairs):
-        loss, hidden = run.learn(batch, seed)
-        total, count = total + loss * hidden, count + hidden
+        losses.append(run.learn(batch, seed))
         if run.step % every == 0 or run.step == recipe.steps:
             line = {
                 "step": run.step,
                 "epoch": run.epoch,
-                "train_loss": round(total / count, 4),
+                "train_loss": round(sum(losses) / len(losses), 4),
                 **run.measure(measured),
                 "steps_per_second": round(every / (time.monotonic() - began), 3),
             }
             with (work / "log.jsonl").open("a", encoding="utf-8") as log:
                 log.write(json.dumps(line) + "\n")
             run.save()
-            began, total, count = time.monotonic(), 0.0, 0
+            began, losses = time.monotonic(), []
     encoder.eval()
 
 
@@ -114,9 +123,12 @@ class _Run:
         torch.manual_seed(recipe.seed)
         self.recipe = recipe
         self.checkpoint = checkpoint
-        self.model = Filler(encoder)
+        self.model = Reader(encoder)
         self._layout = Layout.of(tokenizer, encoder.config)
         self._store = TokenStore(tokenizer, limit=10**12)
+        pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+        self._begins_word = np.array([piece.startswith("▁") and len(piece) > 1 for piece in pieces])
+        self._ends_word = self._begins_word | np.array([not any(map(str.isalnum, piece)) for piece in pieces])
         matrices = [
             weight
             for name, weight in self.model.named_parameters()
@@ -161,10 +173,11 @@ class _Run:
         draw.shuffle(groups)
         return [lay_out(self._layout, self._store, numbers[rows], granted[rows]) for rows in groups]
 
-    def learn(self, batch: Batch, seed: str) -> tuple[float, int]:
-        """One step; returns the loss per hidden token and their number."""
+    def learn(self, batch: Batch, seed: str) -> float:
+        """One step; returns its loss."""
         self.model.train()
-        loss, count, _ = self._loss(batch, seed)
+        result = self._read(batch, seed)
+        loss = result.naming + self.recipe.detection * result.detection
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimizer, peak in self.optimizers:
@@ -173,30 +186,64 @@ class _Run:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        return loss.item(), count
+        return loss.item()
 
     def measure(self, batches: Sequence[Batch]) -> dict[str, float]:
-        """Loss and share of hidden tokens that are named right, on pairs that are not learnt from."""
+        """On pairs that are not learnt from: losses, hidden tokens named, wrong ones found, false alarms (shares)."""
         self.model.eval()
         with torch.no_grad():
-            results = [self._loss(batch, f"development {place}") for place, batch in enumerate(batches)]
-        count = sum(hidden for _, hidden, _ in results)
+            results = [self._read(batch, f"development {place}") for place, batch in enumerate(batches)]
+        hidden, wrong, sound = (sum(getattr(r, name) for r in results) for name in ("hidden", "wrong", "sound"))
+        seen = wrong + sound
         return {
-            "dev_loss": round(sum(loss.item() * hidden for loss, hidden, _ in results) / count, 4),
-            "dev_right": round(sum(right for _, _, right in results) / count, 4),
+            "dev_naming": round(sum(r.naming.item() * r.hidden for r in results) / hidden, 4),
+            "dev_named": round(sum(r.named for r in results) / hidden, 4),
+            "dev_detection": round(sum(r.detection.item() * (r.wrong + r.sound) for r in results) / seen, 4),
+            "dev_found": round(sum(r.found for r in results) / wrong, 4),
+            "dev_false_alarms": round(sum(r.false_alarms for r in results) / sound, 4),
         }
 
-    def _loss(self, batch: Batch, seed: str) -> tuple[Tensor, int, int]:
-        places = hidden_places(batch, self.recipe, seed)
-        ids = batch.ids.copy()
-        golden = torch.from_numpy(ids[places[:, 0], places[:, 1]])
+    def _read(self, batch: Batch, seed: str) -> _Reading:
+        rng = np.random.default_rng(list(seed.encode()))
+        content = np.asarray(batch.spans.any(axis=1))
+        places = hidden_places(content, self.recipe, rng)
+        ids = self._with_wrong_words(batch, places, rng)
+        wrong = torch.from_numpy(ids != batch.ids)
+        asked = content.copy()
+        asked[places[:, 0], places[:, 1]] = False
+        golden = torch.from_numpy(batch.ids[places[:, 0], places[:, 1]])
         ids[places[:, 0], places[:, 1]] = HIDDEN_TOKEN
         with torch.autocast("cpu", torch.bfloat16):
-            logits = self.model(
+            names, doubts = self.model(
                 torch.from_numpy(ids), torch.from_numpy(batch.attention).long(), torch.from_numpy(places)
             )
-        right = int((logits.argmax(dim=-1) == golden).sum())
-        return functional.cross_entropy(logits.float(), golden), len(places), right
+        labels, doubt = wrong[torch.from_numpy(asked)], doubts[torch.from_numpy(asked)].float()
+        return _Reading(
+            naming=functional.cross_entropy(names.float(), golden),
+            detection=functional.binary_cross_entropy_with_logits(doubt, labels.float()),
+            hidden=len(places),
+            named=int((names.argmax(dim=-1) == golden).sum()),
+            wrong=int(labels.sum()),
+            found=int((doubt > 0)[labels].sum()),
+            sound=int((~labels).sum()),
+            false_alarms=int((doubt > 0)[~labels].sum()),
+        )
+
+    def _with_wrong_words(self, batch: Batch, hidden: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """The ids with some words of one token exchanged, for words of the same side elsewhere or with the next one."""
+        ids = batch.ids.copy()
+        content = np.asarray(batch.spans.any(axis=1))
+        whole = content & self._begins_word[ids] & np.roll(self._ends_word[ids] | ~content, -1, axis=1)
+        whole[hidden[:, 0], hidden[:, 1]] = False
+        first = whole & np.roll(whole, -1, axis=1) & (rng.random(ids.shape) < self.recipe.swapped)
+        first[:, 1:] &= ~first[:, :-1]
+        rows, columns = np.nonzero(first)
+        ids[rows, columns], ids[rows, columns + 1] = batch.ids[rows, columns + 1], batch.ids[rows, columns]
+        for side in range(batch.spans.shape[1]):
+            of_side = whole & batch.spans[:, side]
+            chosen = of_side & (ids == batch.ids) & (rng.random(ids.shape) < self.recipe.replaced)
+            ids[chosen] = rng.choice(batch.ids[of_side], int(chosen.sum())) if chosen.any() else []
+        return ids
 
     def save(self) -> None:
         state = {
@@ -210,8 +257,11 @@ class _Run:
             torch.save(state, temporary)
 
     def _load(self) -> None:
+        """Continue from the checkpoint; the number of steps may change until the rate falls."""
         state: dict[str, Any] = torch.load(self.checkpoint, weights_only=True)
-        if state["recipe"] != asdict(self.recipe):
+        before, step = JointRecipe(**state["recipe"]), state["place"][0]
+        early = not before.cooling(step) and not self.recipe.cooling(step)
+        if (replace(before, steps=self.recipe.steps) if early else before) != self.recipe:
             raise UsageError(f"{self.checkpoint} comes from another recipe: {state['recipe']}; train in another folder")
         self.model.load_state_dict(state["model"])
         for (optimizer, _), saved in zip(self.optimizers, state["optimizers"], strict=True):
@@ -220,10 +270,22 @@ class _Run:
         torch.set_rng_state(state["random"])
 
 
-def hidden_places(batch: Batch, recipe: JointRecipe, seed: str) -> NDArray[np.int64]:
+@dataclass(frozen=True)
+class _Reading:
+    """Losses of a batch, per token, and counts of tokens."""
+
+    naming: Tensor
+    detection: Tensor
+    hidden: int
+    named: int
+    wrong: int
+    found: int
+    sound: int
+    false_alarms: int
+
+
+def hidden_places(content: NDArray[np.bool_], recipe: JointRecipe, rng: np.random.Generator) -> NDArray[np.int64]:
     """(row, column) of the tokens to hide [hidden tokens, 2]: runs of content tokens, at least one in each pair."""
-    rng = np.random.default_rng(list(seed.encode()))
-    content: NDArray[np.bool_] = np.asarray(batch.spans.any(axis=1))  # [pairs, tokens]
     chance = recipe.hidden / recipe.run
     hidden = content & (rng.random(content.shape) < chance)
     going = hidden.copy()

@@ -8,7 +8,7 @@ reference beside damaged copies of it, graded, and the beam's best.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,10 @@ LEAST_DAMAGE, PER_PENALTY = 0.5, 3.0  # points that a damaged reference loses: a
 
 
 def lesson_rows(
-    evidence: Iterable[Evidence], teacher: Teacher, references: dict[str, list[str]]
+    evidence: Sequence[Evidence], teacher: Teacher, references: dict[str, list[str]]
 ) -> Iterator[dict[str, Any]]:
-    """The training lists as rows of JSON lines."""
-    pool = [texts[0] for texts in references.values()]
+    """The training lists as rows of JSON lines; wrong words and sentences come from references of these sources."""
+    pool = [references[item.source][0] for item in evidence]
     for item in evidence:
         draw = random.Random(item.source)
         scores = teacher.scores(item)

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from candidates.common.errors import ModelError
 from pear.model import PearNetwork
+from pear.runtime.precision import has_bf16
 from pear.training.batches import TrainingBatch
 from pear.training.recipe import Recipe
 
@@ -102,7 +103,9 @@ def make_optimizers(recipe: Recipe, learner: Learner) -> list[torch.optim.Optimi
         return [adamw]
     from candidates.training.muon import Muon
 
-    orthogonal = Muon(muon, lr=recipe.encoder_rate, decay=recipe.weight_decay)
+    half = recipe.dtype != "float32" and has_bf16(muon[0].device)
+    precision = torch.bfloat16 if half else torch.float32
+    orthogonal = Muon(muon, lr=recipe.encoder_rate, decay=recipe.weight_decay, precision=precision)
     for group in orthogonal.param_groups:
         group["peak"] = recipe.encoder_rate
     return [adamw, orthogonal]
