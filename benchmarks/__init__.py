@@ -44,6 +44,7 @@ built once. The docstring of each has what it proves. What they share is in `ben
 | train_bundled_mt | The bundled translation models | | an hour or two | |
 | train_bundled_pear | The bundled PEAR | | an hour | |
 | train_coverage | The bundled word-translation table | | half a minute | |
+| train_recipe | The weights of the bundled recipe | | a quarter of an hour | |
 | gpu | How fast is each precision on your GPU? | plain products, the CPU | minutes | |
 | demo | What `make demo` shows | | seconds | |
 | picture | The matrix in the README | | seconds | |

@@ -47,17 +47,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--forward", required=True, help="English-French: a folder or a hub name")
     parser.add_argument("--reverse", required=True, help="French-English")
-    parser.add_argument("--sources", type=int, default=1000, help="of the test set; as many for tuning")
+    parser.add_argument("--sources", type=int, default=1000, help="of the test set")
+    parser.add_argument("--development", type=int, default=1000, help="sources of the validation set, to tune on")
     parser.add_argument("--work", type=Path, default=WORK / "released_opus")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     options.work.mkdir(parents=True, exist_ok=True)
     forward, reverse = (converted(model, options.work) for model in (options.forward, options.reverse))
-    made = {
-        name: made_lists(forward, file, options.sources, options.work, options.threads) for name, file in SETS.items()
-    }
-    golden = {name: [[text] for text in texts(f"{file}.fr", options.sources)] for name, file in SETS.items()}
+    counts = {"validation": options.development, "test": options.sources}
+    made = {name: made_lists(forward, file, counts[name], options.work, options.threads) for name, file in SETS.items()}
+    golden = {name: [[text] for text in texts(f"{file}.fr", counts[name])] for name, file in SETS.items()}
     words = options.work / "words.npz"
     with timed("training of the word-translation table"):
         write_table(train(pairs_of(made["validation"])), words, force=True)

@@ -30,12 +30,13 @@ COMMON: dict[str, Any] = {
     "batch_tokens": 3072,
     "precision": "bf16",
     "dropout": 0.15,
+    "cool_down": 0.5,
     "matrix_rate": 2e-3,
     "other_rate": 2e-3,
 }
 RECIPES = {
-    "en-de": Recipe(**COMMON, steps=4_500, encoder_layers=6, start=str(BUNDLED / "en-de")),
-    "de-en": Recipe(**COMMON, steps=3_500, start=str(BUNDLED / "de-en")),
+    "en-de": Recipe(**COMMON, steps=2_300, encoder_layers=6, start=str(BUNDLED / "en-de")),
+    "de-en": Recipe(**COMMON, steps=1_600, start=str(BUNDLED / "de-en")),
 }
 
 

@@ -58,9 +58,10 @@ COMMON: dict[str, Any] = {
     "select": "pdp",
     "optimizer": "muon",
 }
-FIRST = Recipe(**COMMON, encoder_rate=6e-4, head_rate=1e-3, flip=0.0, steps=6000, warm_up=0.03)
-SECOND = Recipe(**COMMON, encoder_rate=1.5e-4, head_rate=2e-4, flip=0.1, steps=1000, warm_up=0.1, seed=2)
+FIRST = Recipe(**COMMON, encoder_rate=6e-4, head_rate=1e-3, flip=0.0, steps=2400, every=200, warm_up=0.03)
+SECOND = Recipe(**COMMON, encoder_rate=1.5e-4, head_rate=2e-4, flip=0.1, steps=500, every=100, warm_up=0.1, seed=2)
 JOINT = JointRecipe(steps=2200)
+SOURCES = 5000  # lists to learn from, and twice as many short ones of sources that the translation model learnt from
 FITTED = 2000  # lists that the teacher's weights are fitted on
 STAGES = ("lists", "evidence", "joint", "first", "second")
 
@@ -71,7 +72,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK / "pear-en-de", help="folder of lists, checkpoints and model")
     parser.add_argument("--kind", choices=("pear", "single"), default="pear", help="single: the matched baseline")
     parser.add_argument("--seed", type=int, default=1, help="of head and batches")
-    parser.add_argument("--sources", type=int, help="lists to learn from (default: all); a few to try it out")
+    parser.add_argument("--sources", type=int, default=SOURCES, help="lists to learn from; a few to try it out")
     parser.add_argument("--until", choices=STAGES, default=STAGES[-1], help="the last step to run")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
@@ -139,13 +140,13 @@ def joint_encoder(data: Path, work: Path) -> tuple[Any, Any]:
 
 
 def make_lessons(
-    data: Path, work: Path, steps: Sequence[str] = STAGES, *, sources: int | None = None, threads: int = 1
+    data: Path, work: Path, steps: Sequence[str] = STAGES, *, sources: int = SOURCES, threads: int = 1
 ) -> None:
     """Write the training lists: `all.jsonl` for the first stage, `lessons.jsonl` for the second."""
     purposes = parts(data)
     honest = purposes["honest"][:sources]
     judged_lists = candidate_lists(work / "lists.jsonl", honest, Settings(nbest=100))[:sources]  # a file may have more
-    short = beams(work / "learned.beam.jsonl", purposes["learned"][: None if sources is None else 2 * sources])
+    short = beams(work / "learned.beam.jsonl", purposes["learned"][: 2 * sources])
     if "evidence" not in steps:
         return
     unseen, learned = references(data, "unseen"), references(data, "train")
