@@ -36,7 +36,7 @@ COMMON: dict[str, Any] = {
 }
 RECIPES = {
     "en-de": Recipe(**COMMON, steps=2_300, encoder_layers=6, start=str(BUNDLED / "en-de")),
-    "de-en": Recipe(**COMMON, steps=1_600, start=str(BUNDLED / "de-en")),
+    "de-en": Recipe(**COMMON, steps=1_300, start=str(BUNDLED / "de-en")),
 }
 
 

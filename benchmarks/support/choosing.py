@@ -98,7 +98,8 @@ class Table:
             chrf = ChrF().matrix("", item.texts, golden)
             self.agreements.append(Agreement(chrf.max(axis=1), (own @ embed(golden).T).max(axis=1)))
             self._first.append(chrf[:, 0].astype(np.float64))
-        self._references = [tuple(golden) for golden in references]
+        most = max(map(len, references))  # BLEU takes the same number for all; a repeated one changes nothing
+        self._references = [(*golden, *[golden[0]] * (most - len(golden))) for golden in references]
         self._bleu = open_lexical("bleu", references=1)
         rng = np.random.default_rng(1)
         self._draws = rng.multinomial(len(lists), np.full(len(lists), 1 / len(lists)), DRAWS).astype(np.float64)

@@ -2,7 +2,8 @@
 
 Each source whose lists no translation model learnt from gives up to three lists. `top`: the candidates that the teacher
 puts first, where the choice is made and differences are small. `spread`: some of the whole list. `damaged`: the
-reference beside damaged copies of it, graded, and the beam's best.
+reference beside damaged copies of it, graded, and the beam's best. `order_rows` gives one more: the reference beside
+copies whose words are swapped or repeated, the damage that is learnt last.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.support.evidence import Evidence, Teacher
-from pear.data.corruptions import corrupted
+from pear.data.corruptions import Corruption, corrupted
 
 TOP, OF_TOP, SPREAD = 30, 12, 10  # candidates: the best ones, those drawn of them, those drawn of all
 DAMAGED = 4  # damaged copies of a reference
@@ -42,9 +43,25 @@ def lesson_rows(
         chosen = draw.sample(swaps, min(SWAPPED, len(swaps)))
         others = [damage for damage in damaged if damage not in chosen]
         chosen += draw.sample(others, min(DAMAGED - len(chosen), len(others)))
-        harmed = [(damage.text, best - LEAST_DAMAGE - PER_PENALTY * damage.penalty) for damage in chosen]
         first = (item.texts[0], min(float(scores[0]), best))
-        yield _row(item.source, golden[0], "damaged", [(golden[0], best), *harmed, first])
+        yield _row(item.source, golden[0], "damaged", [(golden[0], best), *_harmed(chosen, best), first])
+
+
+def order_rows(
+    evidence: Sequence[Evidence], teacher: Teacher, references: dict[str, list[str]]
+) -> Iterator[dict[str, Any]]:
+    """One list for each source: its reference, and copies with words swapped or repeated."""
+    for item in evidence:
+        reference = references[item.source][0]
+        best = max(float(teacher.scores(item).max()), float(item.observed.max()))
+        damaged = corrupted(item.source, reference, [], seed=2)
+        chosen = [damage for damage in damaged if damage.kind in ("swap", "repetition")]
+        if chosen:
+            yield _row(item.source, reference, "order", [(reference, best), *_harmed(chosen, best)])
+
+
+def _harmed(damaged: Sequence[Corruption], best: float) -> list[tuple[str, float]]:
+    return [(damage.text, best - LEAST_DAMAGE - PER_PENALTY * damage.penalty) for damage in damaged]
 
 
 def _row(source: str, reference: str, document: str, candidates: list[tuple[str, float]]) -> dict[str, Any]:
