@@ -4,7 +4,7 @@ The encoder of a translation model reads one language at a time. Here it reads `
 tokens of either side are hidden, and it predicts them from what is left of both (Conneau and Lample 2019): to fill a
 gap in the German it must look up the English word, which is what a metric of adequacy needs. Runs of tokens are hidden
 rather than single ones, so that the rest of a word does not give it away. Other words are exchanged for words of other
-sentences or with their neighbours, and it determines for each token whether it is the original one (Clark et al. 2020). A
+sentences or with their neighbours, and it classifies each token as the original one or not (Clark et al. 2020). A
 checkpoint holds everything, so a run that was stopped continues as if it had not been.
 
     encoder, tokenizer = start_from_translator(folder, layers=4)
@@ -186,7 +186,7 @@ class _Run:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        return loss.item()
+        return float(loss.item())
 
     def measure(self, batches: Sequence[Batch]) -> dict[str, float]:
         """On pairs that are not learnt from: losses, hidden tokens named, wrong ones found, false alarms (shares)."""
