@@ -2,6 +2,7 @@
 
     python -m benchmarks.bundled_choice --part held-out        # while building
     python -m benchmarks.bundled_choice --part test            # for the report, once
+    python -m benchmarks.bundled_choice --part multi30k        # image captions: other text than was learnt from
 
 Proves that `mbr-decode --nbest 100`, as it comes, chooses better translations than the beam, what each part of its
 recipe adds, and what PEAR alone does. Sources are of a part that no model and no weight was fitted on; candidates are
@@ -24,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks.support import multi30k
 from benchmarks.support.choosing import Choice, Chooser, Row, Table
 from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.support.quotes import add_keep_option, keep
@@ -32,12 +34,13 @@ from candidates.generation import Settings
 from candidates.training.split import Part
 from mbr.recipe import Recipe, read_recipe
 
+MULTI30K = "multi30k"
 PARTS: dict[str, Part] = {"development": "unseen", "held-out": "unseen", "test": "test"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--part", default="held-out", choices=PARTS)
+    parser.add_argument("--part", default="held-out", choices=(*PARTS, MULTI30K))
     parser.add_argument("--sources", type=int, default=1000)
     parser.add_argument("--recipe", default="en-de", help="the recipe to take apart")
     parser.add_argument("--pear", type=Path, help="another PEAR, to compare alone with the bundled one")
@@ -49,8 +52,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     options.work.mkdir(parents=True, exist_ok=True)
-    sources = parts(TATOEBA)[options.part][: options.sources]
-    golden = references(TATOEBA, PARTS[options.part])
+    sources, golden = sources_and_references(options.part, options.sources)
     file = options.work / f"{options.part}-{options.sources}.jsonl"
     lists = candidate_lists(file, sources, Settings(nbest=100))
     table = Table(lists, [golden[item.source] for item in lists])
@@ -65,6 +67,14 @@ def main() -> None:
         keep("bundled_choice", quoted_values([*table.rows, *alone.rows]))
     rows = [asdict(row) for part in (table, alone) for row in part.rows]
     (options.work / f"{options.part}-{options.sources}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def sources_and_references(part: str, count: int) -> tuple[list[str], dict[str, list[str]]]:
+    """The first sources of a part, and the translations of each."""
+    if part == MULTI30K:
+        sources = multi30k.texts("test", "en", count)
+        return sources, {source: [text] for source, text in zip(sources, multi30k.texts("test", "de"), strict=False)}
+    return parts(TATOEBA)[part][:count], references(TATOEBA, PARTS[part])
 
 
 def quoted_values(rows: Sequence[Row]) -> dict[str, float]:

@@ -28,9 +28,9 @@ import numpy as np
 import torch
 
 from benchmarks.support.choosing import Chooser, Table
-from benchmarks.support.places import DATA, WORK
+from benchmarks.support.multi30k import SETS, texts
+from benchmarks.support.places import WORK
 from candidates.backends.convert import convert
-from candidates.common.text import lines
 from candidates.formats import read_lists, render_list
 from candidates.generation import Settings, open_generator
 from candidates.lists import CandidateList
@@ -38,9 +38,6 @@ from mbr.alignment.training import train, write_table
 from mbr.recipe import Recipe, TermSpec, recipe_yaml
 from mbr.tune import tune
 from mbr.tune.tuning import Work
-
-MULTI30K = DATA / "multi30k"
-SETS = {"validation": "val", "test": "test_2016_flickr"}
 
 
 def main() -> None:
@@ -56,8 +53,8 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     forward, reverse = (converted(model, options.work) for model in (options.forward, options.reverse))
     counts = {"validation": options.development, "test": options.sources}
-    made = {name: made_lists(forward, file, counts[name], options.work, options.threads) for name, file in SETS.items()}
-    golden = {name: [[text] for text in texts(f"{file}.fr", counts[name])] for name, file in SETS.items()}
+    made = {name: made_lists(forward, name, counts[name], options.work, options.threads) for name in SETS}
+    golden = {name: [[text] for text in texts(name, "fr", counts[name])] for name in SETS}
     words = options.work / "words.npz"
     with timed("training of the word-translation table"):
         write_table(train(pairs_of(made["validation"])), words, force=True)
@@ -114,10 +111,6 @@ def converted(model: str, work: Path) -> Path:
     return folder
 
 
-def texts(name: str, count: int) -> list[str]:
-    return [line for _, line in lines(MULTI30K / f"{name}.gz")][:count]
-
-
 def made_lists(model: Path, name: str, count: int, work: Path, threads: int) -> list[CandidateList]:
     """100-best lists of the first sources of a set, made once."""
     file = work / f"{name}-{count}.jsonl"
@@ -127,7 +120,7 @@ def made_lists(model: Path, name: str, count: int, work: Path, threads: int) -> 
             open_generator(Settings(nbest=100), model=str(model), device="cpu", threads=threads) as generator,
         ):
             rendered = []
-            for item in generator.generate(texts(f"{name}.en", count)):
+            for item in generator.generate(texts(name, "en", count)):
                 if not isinstance(item, CandidateList):
                     raise item.error
                 rendered.append(render_list(item, "jsonl", 0))

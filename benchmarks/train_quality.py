@@ -4,10 +4,10 @@
     python -m benchmarks.train_quality --ablation --seeds 2 --steps 48 --wmt23-every 20 --threads 1
 
 Proves that the bundled PEAR ranks everyday candidates better than baselines that know no translation, and that on WMT23
-news it is no better than they are. Every kind starts from the encoder that has read pairs of sentences (the stage
-`joint` of `benchmarks.train_bundled_pear`) and sees the same lists for the same number of steps; only input and target
-differ. One PEAR starts from the encoder before that stage. The bundled PEAR, trained longer, is in the tables too, and
-so are baselines without training: random numbers, the candidate's length, the translation model's own log-probability.
+news it is no better than they are. Every kind starts from the bundled translation models (`pear.runtime.reader`) and
+sees the same lists for the same number of steps; only input and target differ. The bundled PEAR, trained longer, is in
+the tables too, and so are baselines without training: random numbers, the candidate's length, the translation model's
+own log-probability.
 Statistics against the teacher score (Tatoeba) and MQM (WMT23): acc_eq*, segment-wise Pearson, PDP. Intervals are 95 %
 paired bootstrap over segments. `--ablation` compares ways to train PEAR instead: Huber and MSE, with
 and without the flip term, one stage and two (`benchmarks.support.ablation`).
@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +37,7 @@ from pear.training.loop import train
 from pear.training.recipe import KINDS, Kind, Recipe
 from pear.training.statistics import Pairs, acc_eq, pdp, segment_pearson
 
-UNREAD = "pear without joint reading"
-TRAINED: tuple[str, ...] = (*(kind for kind in KINDS if kind != "resume"), UNREAD)
+TRAINED: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind != "resume")
 SETTINGS: dict[str, Any] = {
     "encoder_rate": 8e-4,
     "head_rate": 1e-3,
@@ -75,8 +73,8 @@ def main() -> None:
     learned = split(judged(options.lessons / "lessons.jsonl"), SETTINGS["dev_share"], seed=1)
     models: dict[tuple[str, int], Checkpoint] = {}
     for seed in range(1, options.seeds + 1):
-        for name in TRAINED:
-            models[name, seed] = trained(name, seed, learned, options)
+        for kind in TRAINED:
+            models[kind, seed] = trained(kind, seed, learned, options)
     if options.train_only:
         return
     models["pear", 0] = load_checkpoint(SHIPPED / DEFAULT)
@@ -99,9 +97,8 @@ def ablation(options: argparse.Namespace) -> None:
     """Train every variant with every seed and measure all of them on the same WMT23 segments."""
     options.work.mkdir(parents=True, exist_ok=True)
     lessons_of_people = human_lessons(0.03)
-    start = partial(first_weights, joint=False)
     models = {
-        f"{name}#{seed}": ablated(name, seed, options.steps, ABLATION, lessons_of_people, options.work, start)
+        f"{name}#{seed}": ablated(name, seed, options.steps, ABLATION, lessons_of_people, options.work, first_weights)
         for seed in range(1, options.seeds + 1)
         for name in VARIANTS
     }
@@ -112,15 +109,13 @@ def ablation(options: argparse.Namespace) -> None:
     (options.work / "ablation.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def trained(name: str, seed: int, learned: tuple[list[Group], list[Group]], options: argparse.Namespace) -> Checkpoint:
-    """A model of `TRAINED` and a seed, trained once and kept."""
-    folder = options.work / f"{name.replace(' ', '-')}-{seed}-{options.steps}"
-    kind: Kind = "pear" if name == UNREAD else next(kind for kind in KINDS if kind == name)
+def trained(kind: Kind, seed: int, learned: tuple[list[Group], list[Group]], options: argparse.Namespace) -> Checkpoint:
+    """A model of a kind and a seed, trained once and kept."""
+    folder = options.work / f"{kind}-{seed}-{options.steps}"
     if not (folder / "model").exists():
-        print(f"{name}, seed {seed} ...", flush=True)
+        print(f"{kind}, seed {seed} ...", flush=True)
         recipe = Recipe(kind=kind, seed=seed, steps=options.steps, every=options.steps, **SETTINGS)
-        start = first_weights(kind, seed, joint=name != UNREAD)
-        save_checkpoint(train(recipe, start, *learned, folder), folder / "model")
+        save_checkpoint(train(recipe, first_weights(kind, seed), *learned, folder), folder / "model")
     return load_checkpoint(folder / "model", kind=kind)
 
 

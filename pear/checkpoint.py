@@ -27,6 +27,7 @@ from pear.runtime.hub import ALIASES, locate
 from pear.runtime.lightning import checkpoint_file, read_released, root_of
 
 FORMAT_VERSION = 1
+SCALE = ".scale"  # behind the name of a matrix in int8: by what to multiply each of its rows
 CONVERT = "convert it once: pear-convert --allow-pickle"
 
 # Encoder names in released hyper-parameters, and the transformers types they stand for.
@@ -117,7 +118,8 @@ def load_checkpoint(
 def save_checkpoint(
     checkpoint: Checkpoint, folder: str | Path, *, origin: str = "", card: str | None = None, half: bool = False
 ) -> None:
-    """Write our layout into a new folder. `half` keeps the weights in float16, for half the size."""
+    """Write our layout into a new folder. `half` keeps the weights in float16, for half the size; and in int8, with a
+    scale for each row, matrices that were rounded to that before, such as those of translation models."""
     from safetensors.torch import save_file
 
     folder = _new_folder(folder)
@@ -125,7 +127,9 @@ def save_checkpoint(
     config = json.loads(network.encoder.config.to_json_string(use_diff=False))
     config["pear"] = {"format": FORMAT_VERSION, "kind": network.kind, **network.config.to_dict()}
     (folder / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    weights = {key: value.half() if half else value for key, value in _to_ours(network).items()}
+    weights = _to_ours(network)
+    if half:
+        weights = {name: part for key, value in weights.items() for name, part in _halved(key, value).items()}
     save_file({key: value.contiguous() for key, value in weights.items()}, folder / "model.safetensors")
     (folder / "model.safetensors").chmod(0o644)  # safetensors keeps it to its owner
     _save_tokenizer(checkpoint.tokenizer, folder)
@@ -190,10 +194,27 @@ def _load_ours(folder: Path, strict: bool, trainable: bool) -> tuple[PearNetwork
         state = load_file(weights)
     except (OSError, SafetensorError) as exc:
         raise ModelError(f"{weights}: cannot be read as safetensors: {exc}") from exc
+    state = {key: _whole(key, value, state) for key, value in state.items() if not key.endswith(SCALE)}
     encoder = empty_encoder(folder, trainable=trainable)
     network = build_network(str(head.get("kind", "pear")), encoder, HeadConfig.from_dict(head))
     fill_weights(network, {_network_name(key): value for key, value in state.items()}, weights, strict)
     return network.float(), load_tokenizer(folder)
+
+
+def _halved(key: str, weight: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What stands for a weight in a file of half size: int8 and a scale where nothing is lost by it, or float16."""
+    if weight.dim() == 2:
+        scale = weight.abs().amax(dim=1).clamp_min(1e-30) / 127  # [rows]
+        rounded = (weight / scale[:, None]).round()
+        if torch.allclose(rounded * scale[:, None], weight, rtol=1e-4, atol=0):
+            return {key: rounded.to(torch.int8), f"{key}{SCALE}": scale}
+    return {key: weight.half()}
+
+
+def _whole(key: str, weight: torch.Tensor, state: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The weight that stands in a file under a name, times its scale if it has one."""
+    scale = state.get(f"{key}{SCALE}")
+    return weight if scale is None else weight.float() * scale[:, None]
 
 
 # --- the released layout

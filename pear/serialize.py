@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from candidates.common.errors import ModelError
+from pear.runtime.shapes import READER
 from pear.runtime.token_store import Ints, TokenStore
 
 
@@ -57,7 +58,7 @@ class Layout:
         return cls(*tokens, separators_between=2 if roberta else 1, max_tokens=max_tokens)
 
 
-ROBERTA_LIKE = ("camembert", "xmod")  # RoBERTa under another name
+ROBERTA_LIKE = ("camembert", "xmod", READER)  # RoBERTa under another name, or texts laid out as for it
 
 
 @dataclass(frozen=True)

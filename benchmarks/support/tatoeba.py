@@ -22,18 +22,17 @@ from candidates.lists import CandidateList
 from candidates.training.split import Part, read_pairs
 
 # Of the unseen sources, in an order of their own: lists to develop with, lists to learn from; the rest is held out.
-DEVELOPMENT, HONEST, LEARNED = 600, 11_424, 20_928
-TRANSLATOR = BUNDLED / "en-de"
+DEVELOPMENT, HONEST = 600, 11_424
+TRANSLATOR, REVERSE = BUNDLED / "en-de", BUNDLED / "de-en"
 
 
 def parts(data: Path) -> dict[str, list[str]]:
     """The sources of each purpose, fixed by the split and the seed of the shuffle."""
-    unseen, learned = (shuffled(data, part) for part in ("unseen", "train"))
+    unseen = shuffled(data, "unseen")
     return {
         "development": unseen[:DEVELOPMENT],
         "honest": unseen[DEVELOPMENT : DEVELOPMENT + HONEST],
         "held-out": unseen[DEVELOPMENT + HONEST :],
-        "learned": learned[:LEARNED],
         "test": shuffled(data, "test"),
     }
 

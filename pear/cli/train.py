@@ -101,8 +101,19 @@ def parser() -> Parser:
     g = p.add_argument_group("first weights (one of them, or sizes for a model from scratch)")
     g.add_argument("--from", dest="from_model", metavar="MODEL", help="a trained model: folder, .ckpt file, hub name")
     g.add_argument("--from-encoder", metavar="ENCODER", help="a pretrained encoder: folder or hub name")
-    g.add_argument("--from-translator", metavar="FOLDER", help="the encoder of a CTranslate2 model of this package")
-    g.add_argument("--layers", type=int, metavar="N", help="from scratch (default: 4), or kept of a translator")
+    g.add_argument(
+        "--from-translator",
+        nargs="+",
+        metavar="FOLDER",
+        help="the encoder of a CTranslate2 model of this package; with a second folder, the model of the other "
+        "direction: both models whole, under new layers",
+    )
+    g.add_argument(
+        "--layers",
+        type=int,
+        metavar="N",
+        help="from scratch (default: 4), kept of a translator's encoder, or new over two translators (default: 2)",
+    )
     g.add_argument("--hidden", type=int, metavar="N", help="from scratch (default: 256)")
     g.add_argument("--heads", type=int, metavar="N", help="from scratch (default: 4)")
     g.add_argument(
@@ -242,7 +253,7 @@ def _origin(options: argparse.Namespace) -> Origin:
     return Origin(
         model=options.from_model,
         encoder=options.from_encoder,
-        translator=options.from_translator,
+        translators=tuple(options.from_translator) if options.from_translator else None,
         revision=options.revision,
         cache_dir=options.cache_dir,
         offline=options.offline,

@@ -16,7 +16,8 @@ from candidates.common.errors import ModelError
 from candidates.common.words import counted
 from pear.runtime.hub import ENCODER_FILES, REVISIONS, fetch
 from pear.runtime.probes import PROBES
-from pear.runtime.shapes import EncoderConfig
+from pear.runtime.reader import TranslationReader
+from pear.runtime.shapes import READER, EncoderConfig
 from pear.runtime.tokenization import FastTokenizer
 from pear.runtime.transformer import Transformer
 
@@ -56,7 +57,10 @@ def empty_encoder(folder: Path, kind: str | None = None, *, trainable: bool = Fa
     try:
         config = EncoderConfig.of_folder(folder)
         with torch.device("meta"):  # to draw billions of random weights would take longer than to read the real ones
-            encoder = _transformers_encoder(folder) if config is None or trainable else Transformer(config)
+            if config is not None and config.model_type == READER:
+                encoder: Any = TranslationReader(config)
+            else:
+                encoder = _transformers_encoder(folder) if config is None or trainable else Transformer(config)
         model_type = encoder.config.model_type
         if kind is not None and model_type != kind:
             raise ModelError(f"{folder}: an encoder of type {model_type}, but the checkpoint has {kind}")

@@ -30,6 +30,7 @@ BERT: dict[str, Any] = {
     "layer_norm_eps": 1e-12,
     "pad_token_id": 0,
 }
+READER = "translation-reader"
 ROBERTA = {**BERT, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
 # Defaults of the model types that are built here.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -46,6 +47,22 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "intermediate_size": 10240,
         "max_position_embeddings": 514,
         "type_vocab_size": 1,
+        "layer_norm_eps": 1e-05,
+    },
+    # Our own (`pear.runtime.reader`); the usual sizes are those of the bundled translation models.
+    READER: {
+        **ROBERTA,
+        "vocab_size": 6001,
+        "hidden_size": 256,
+        "encoder_layers": 6,
+        "decoder_layers": 2,
+        "backward_encoder_layers": 4,
+        "backward_decoder_layers": 2,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 1024,
+        "hidden_act": "relu",
+        "max_position_embeddings": 258,
         "layer_norm_eps": 1e-05,
     },
     "rembert": {

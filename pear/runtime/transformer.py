@@ -83,11 +83,11 @@ class Embeddings(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         width = getattr(config, "input_embedding_size", config.hidden_size)
-        self.word_embeddings = _embedding(config.vocab_size, width)
-        self.position_embeddings = _embedding(config.max_position_embeddings, width)
-        self.token_type_embeddings = _embedding(config.type_vocab_size, width)
+        self.word_embeddings = make_embedding(config.vocab_size, width)
+        self.position_embeddings = make_embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = make_embedding(config.type_vocab_size, width)
         self.padding = int(config.pad_token_id) if config.model_type in ROBERTA else None
-        self.LayerNorm = _norm(config, width) if config.model_type != "xlm-roberta-xl" else None
+        self.LayerNorm = make_norm(config, width) if config.model_type != "xlm-roberta-xl" else None
 
     def forward(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
         of_type = self.token_type_embeddings.weight[0] if types is None else self.token_type_embeddings(types)
@@ -112,7 +112,7 @@ class Layers(nn.Module):
         normed_before = config.model_type == "xlm-roberta-xl"
         layer = PreNormLayer if normed_before else Layer
         self.layer = nn.ModuleList(layer(config) for _ in range(config.num_hidden_layers))
-        self.LayerNorm = _norm(config) if normed_before else None
+        self.LayerNorm = make_norm(config) if normed_before else None
 
     def forward(self, states: Tensor, mask: Tensor | None, keep: bool) -> tuple[Tensor, tuple[Tensor, ...] | None]:
         if self.embedding_hidden_mapping_in is not None:
@@ -150,7 +150,7 @@ class PreNormLayer(nn.Module):
         self.attention = PreNormAttention(config)
         self.intermediate = Intermediate(config)
         self.output = Dense(config, config.intermediate_size)
-        self.LayerNorm = _norm(config)
+        self.LayerNorm = make_norm(config)
 
     def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
         attended = self.attention(states, mask)
@@ -178,7 +178,7 @@ class PreNormAttention(nn.Module):
         super().__init__()
         self.self = SelfAttention(config)
         self.output = Dense(config, config.hidden_size)
-        self.self_attn_layer_norm = _norm(config)
+        self.self_attn_layer_norm = make_norm(config)
 
     def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
         output: Tensor = self.output.dense(self.self(self.self_attn_layer_norm(states), mask)) + states
@@ -199,8 +199,22 @@ class SelfAttention(nn.Module):
             part(states).view(rows, tokens, self.heads, -1).transpose(1, 2)
             for part in (self.query, self.key, self.value)
         )
-        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        mixed = attend(query, key, value, mask)
         return mixed.transpose(1, 2).reshape(rows, tokens, hidden)
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Values [rows, heads, keys, size] weighed for each query [rows, heads, queries, size].
+
+    `mask` is true where a query may look. Written out where gradients are wanted: on a CPU the backward pass of torch's
+    own takes longer.
+    """
+    if not torch.is_grad_enabled():
+        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    weights = query * query.shape[-1] ** -0.5 @ key.mT  # [rows, heads, queries, keys]
+    if mask is not None:
+        weights = weights.masked_fill(~mask, -torch.inf)
+    return weights.softmax(dim=-1) @ value
 
 
 class Intermediate(nn.Module):
@@ -228,17 +242,17 @@ class Residual(Dense):
 
     def __init__(self, config: EncoderConfig, width: int) -> None:
         super().__init__(config, width)
-        self.LayerNorm = _norm(config)
+        self.LayerNorm = make_norm(config)
 
     def forward(self, values: Tensor, states: Tensor) -> Tensor:
         output: Tensor = self.LayerNorm(self.dense(values) + states)
         return output
 
 
-def _embedding(count: int, width: int) -> nn.Module:
+def make_embedding(count: int, width: int) -> nn.Module:
     """Without values: to draw them, even on the device `meta`, torch imports its compiler, a second of CPU time."""
     return nn.Embedding(count, width, _weight=torch.empty(count, width))
 
 
-def _norm(config: EncoderConfig, width: int | None = None) -> nn.Module:
+def make_norm(config: EncoderConfig, width: int | None = None) -> nn.Module:
     return nn.LayerNorm(width or config.hidden_size, eps=config.layer_norm_eps)

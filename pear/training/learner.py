@@ -82,11 +82,11 @@ def weighted(recipe: Recipe, parts: dict[str, Tensor]) -> Tensor:
 
 def make_optimizers(recipe: Recipe, learner: Learner) -> list[torch.optim.Optimizer]:
     """AdamW with one rate for the encoder and one for the rest; or Muon for the inner matrices of the encoder."""
-    encoder = list(learner.network.encoder.named_parameters())
+    encoder = [(name, weight) for name, weight in learner.network.encoder.named_parameters() if weight.requires_grad]
     inner = {name for name, weight in encoder if weight.dim() == 2 and "embeddings" not in name}
     muon = [weight for name, weight in encoder if recipe.optimizer == "muon" and name in inner]
     slow = [weight for name, weight in encoder if not (recipe.optimizer == "muon" and name in inner)]
-    encoder_ids = {id(weight) for _, weight in encoder}
+    encoder_ids = {id(weight) for weight in learner.network.encoder.parameters()}
     fast = [weight for weight in learner.parameters() if id(weight) not in encoder_ids]
     # FSDP divides all weights but single numbers, and the two sorts do not mix in a group.
     groups = [

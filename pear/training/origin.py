@@ -9,12 +9,14 @@ from candidates.common.errors import UsageError
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the first weights come from: exactly one of model, encoder and translator, or none of them."""
+    """Where the first weights come from: exactly one of model, encoder and translators, or none of them."""
 
     model: str | None = None
     encoder: str | None = None
-    translator: str | None = None
-    # from scratch: 4 layers of 256 with 4 heads, 8,000 pieces; `layers` also keeps the first ones of a translator
+    # one: its encoder; two, there and back: both whole, under new layers
+    translators: tuple[str, ...] | None = None
+    # from scratch: 4 layers of 256 with 4 heads, 8,000 pieces; `layers` also keeps the first ones of a translator's
+    # encoder, or is the number of new ones over two translators
     layers: int | None = None
     hidden: int | None = None
     heads: int | None = None
@@ -30,15 +32,17 @@ class Origin:
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        named = [name for name in ("model", "encoder", "translator") if getattr(self, name) is not None]
+        named = [name for name in ("model", "encoder", "translators") if getattr(self, name) is not None]
         if len(named) > 1:
             raise UsageError(f"a run begins with one of {' and '.join(named)}, not with both")
+        if self.translators is not None and not 1 <= len(self.translators) <= 2:
+            raise UsageError(f"{len(self.translators)} translators; expected one, or two: there and back")
         for name in ("layers", "hidden", "heads", "vocabulary", "positions"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"{name} {value} is not a positive number")
         sizes = [name for name in ("hidden", "heads", "vocabulary", "layers") if getattr(self, name) is not None]
-        if named and [name for name in sizes if (named[0], name) != ("translator", "layers")]:
-            raise UsageError(f"{sizes[0]} is for a model from scratch; the {named[0]} has its own")
+        if named and [name for name in sizes if (named[0], name) != ("translators", "layers")]:
+            raise UsageError(f"{sizes[0]} is for a model from scratch; the {named[0].rstrip('s')} has its own")
         if (self.hidden or 256) % (self.heads or 4):
             raise UsageError(f"hidden size {self.hidden or 256} is no multiple of {self.heads or 4} heads")

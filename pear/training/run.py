@@ -183,7 +183,9 @@ def _publish(
         numbers[name] = summary(groups, pairs)
     facts = {
         "kind": job.recipe.kind,
-        "begins_with": job.origin.model or job.origin.encoder or job.origin.translator or "random weights",
+        "begins_with": job.origin.model
+        or job.origin.encoder
+        or " and ".join(job.origin.translators or ["random weights"]),
         "data": [Path(file).name for file in (*job.sources.pretrain, *job.sources.files)],
         "dev_data": [Path(file).name for file in job.sources.dev],
         "dev_sources": len(dev),

@@ -1,4 +1,4 @@
-"""What a training run begins with: a trained model, an encoder, a translation model's encoder, or nothing.
+"""What a training run begins with: a trained model, an encoder, translation models, or nothing.
 
 begin("pear", Origin(encoder="microsoft/infoxlm-large"))        # a hub encoder under a fresh head
 begin("pear", Origin(model="pear"))                             # start from the released checkpoint
@@ -23,6 +23,7 @@ from pear.checkpoint import Checkpoint, load_checkpoint
 from pear.model import HeadConfig, ResumeMetricNetwork, build_network
 from pear.runtime.hub import ENCODER_WEIGHTS, fetch
 from pear.training.origin import Origin
+from pear.training.reader import LAYERS, start_from_translators
 from pear.training.recipe import Kind
 from pear.training.translator import start_from_translator, tokenizer_of_pieces
 
@@ -35,9 +36,9 @@ def begin(kind: Kind, origin: Origin, texts: Iterable[str] = (), *, seed: int = 
     if origin.encoder is not None:
         encoder, tokenizer = _from_encoder(origin)
         name = origin.encoder
-    elif origin.translator is not None:
-        encoder, tokenizer = start_from_translator(Path(origin.translator), layers=origin.layers)
-        name = Path(origin.translator).name
+    elif origin.translators is not None:
+        encoder, tokenizer = _from_translators(*map(Path, origin.translators), layers=origin.layers)
+        name = Path(origin.translators[0]).name
     else:
         encoder, tokenizer = _from_nothing(origin, texts)
         name = "scratch"
@@ -108,6 +109,12 @@ def _from_encoder(origin: Origin) -> tuple[Any, Any]:
             "metric is given by --from"
         )
     return encoder.float(), tokenizer
+
+
+def _from_translators(forward: Path, backward: Path | None = None, *, layers: int | None) -> tuple[Any, Any]:
+    if backward is None:
+        return start_from_translator(forward, layers=layers)
+    return start_from_translators(forward, backward, layers=layers or LAYERS)
 
 
 def _from_nothing(origin: Origin, texts: Iterable[str]) -> tuple[Any, Any]:

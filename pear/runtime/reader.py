@@ -1,0 +1,266 @@
+"""An encoder that reads candidates as translation models do: how likely is each word, given the other side?
+
+A small encoder that is trained from nothing knows no translation. Translation models do, so this encoder has two
+inside. One reads the source and expects the words of each candidate; the other reads each candidate and expects the
+words of the source, so that what a candidate leaves out shows at the words of the source. What was expected at a word,
+the word itself and its log-probability become one vector per token, and a few layers then read source and candidates
+together, as any encoder of PEAR does. A source of a batch and each of its candidates are translated once, however many
+pairs they are in; only the layers on top see the pair.
+
+    reader = TranslationReader(EncoderConfig.of_folder(folder))
+    reader(ids, attention).last_hidden_state                            # [rows, tokens, hidden]
+
+`pear.training.translator` fills it with the weights of CTranslate2 folders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pear.runtime.shapes import EncoderConfig
+from pear.runtime.transformer import Dense, EncoderOutput, PreNormLayer, attend, make_embedding, make_norm
+
+SOURCE, SPECIAL = 0, 3  # types of tokens; those between are the candidates'
+CANDIDATES = 2  # texts after the source, at most
+TOKENS = 1024  # tokens whose probabilities over the whole vocabulary are held at once
+SUMMARIES = 3  # sum, mean and least log-probability of the words of a text
+
+
+class TranslationReader(nn.Module):
+    """Two translation models, and layers that read their states of source and candidates together.
+
+    Rows are laid out as by `pear.serialize` with two separators between texts; the first text is the source.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = config.hidden_size
+        self.forward_model = TranslationModel(config, config.encoder_layers, config.decoder_layers)
+        self.backward_model = TranslationModel(config, config.backward_encoder_layers, config.backward_decoder_layers)
+        # Of a token of the source: its state; by slot, what the backward model expected there given the candidate.
+        self.source = nn.Linear(width, width)
+        self.source_expected = nn.ModuleList(nn.Linear(width, width) for _ in range(CANDIDATES))
+        self.source_likelihood = nn.ModuleList(nn.Linear(2, width) for _ in range(CANDIDATES))
+        # Of a token of a candidate: what the forward model expected, the word, its state, and both models' likelihoods.
+        self.expected, self.word, self.state = (nn.Linear(width, width) for _ in range(3))
+        self.likelihood = nn.Linear(2, width)
+        self.summary = nn.Linear(2 * SUMMARIES, width)
+        self.types = make_embedding(SPECIAL + 1, width)
+        self.layers = nn.ModuleList(PreNormLayer(config) for _ in range(config.num_hidden_layers))
+        self.norm = make_norm(config)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> EncoderOutput:
+        """Token ids and mask [rows, tokens]; without a mask, padding is what has its id."""
+        present = (input_ids != self.config.pad_token_id) if attention_mask is None else attention_mask.bool()
+        texts = Texts.of(input_ids, present, self.config)
+        states = self._tokens(texts) + self.types(texts.types)  # [rows, tokens, hidden]
+        mask = None if bool(present.all()) else present[:, None, None, :]
+        for layer in self.layers:
+            states = layer(states, mask)
+        return EncoderOutput(self.norm(states))
+
+    def _tokens(self, texts: Texts) -> Tensor:
+        """What the models say of each token [rows, tokens, hidden]; zeros for tokens of no text."""
+        sources, candidates = texts.sources, texts.candidates
+        everyone = torch.arange(len(candidates), device=candidates.device)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.forward_model.learns):
+            memory, expected, chances = self.forward_model(sources, candidates, texts.source_of)
+            states, source_expected, source_chances = self.backward_model(
+                candidates, sources[texts.source_of], everyone
+            )
+        of_words = (candidates != self.config.pad_token_id), (sources[texts.source_of] != self.config.pad_token_id)
+        sums = torch.cat([summaries(chances, of_words[0]), summaries(source_chances, of_words[1])], dim=-1)
+        own, _ = with_end(candidates, self.config.eos_token_id, self.config.pad_token_id)
+        read = self.expected(expected) + self.word(self.forward_model.embedded(own)) + self.state(states)
+        read = read + self.likelihood(chances) + self.summary(sums)[:, None]  # [candidates, tokens, hidden]
+        zero = read.new_zeros(1, read.shape[-1])
+        values = torch.cat([zero, self.source(memory).flatten(0, 1), read.flatten(0, 1)])[texts.places]
+        for slot, places in enumerate(texts.source_places):
+            evidence = self.source_expected[slot](source_expected) + self.source_likelihood[slot](source_chances)
+            values = values + torch.cat([zero, evidence.flatten(0, 1)])[places]
+        return values
+
+
+def summaries(chances: Tensor, words: Tensor) -> Tensor:
+    """Sum, mean and least log-probability of texts [texts, 3], each of a size near 1.
+
+    Args:
+        chances: [texts, tokens + 1, 2], the first number is the log-probability; the end of a text counts.
+        words: which tokens are the text's own [texts, tokens].
+    """
+    own = functional.pad(words, (1, 0), value=True)  # as many tokens as words, and the end
+    values = chances[..., 0].float() * own
+    total, count = values.sum(dim=1), own.sum(dim=1)
+    least = values.amin(dim=1) if values.shape[1] else total
+    return torch.stack([total / 10, total / count, least / 4], dim=-1).to(chances.dtype)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The distinct texts of a batch, and where each token of its rows is among theirs.
+
+    `sources` [distinct, tokens], `candidates` [distinct, tokens] and `source_of` [candidates], the source of each.
+    A text's states stand in one more place than it has tokens, that of the separator behind it. `places` [rows, tokens]
+    are places in the flattened states of sources, then of candidates, counted from 1; 0 for what belongs to no text.
+    `source_places` [slots, rows, tokens] are those of the source's tokens in the flattened states of sources read
+    beside each candidate, counted from 1; 0 elsewhere. `types` [rows, tokens].
+    """
+
+    sources: Tensor
+    candidates: Tensor
+    source_of: Tensor
+    places: Tensor
+    source_places: Tensor
+    types: Tensor
+
+    @classmethod
+    def of(cls, ids: Tensor, present: Tensor, config: EncoderConfig) -> Texts:
+        padding = config.pad_token_id
+        separators = (ids == config.eos_token_id) & present
+        before = separators.cumsum(dim=1)
+        content = present & ~separators
+        content[:, 0] = False  # the start token
+        count = (int(before.max()) + 1) // 2
+        numbers = torch.arange(count, device=ids.device)
+        lengths = ((before[:, None] // 2 == numbers[:, None]) & content[:, None]).sum(dim=-1)  # [rows, texts]
+        starts = 1 + (lengths + 2).cumsum(dim=1) - lengths - 2  # [rows, texts]
+        column = torch.arange(ids.shape[1] + 1, device=ids.device)
+        own = functional.pad(ids, (0, 1), value=padding)
+
+        def taken(text: int, width: int) -> Tensor:
+            """The tokens of one text of each row, and padding [rows, width]."""
+            places = (starts[:, text, None] + column[:width]).clamp_max(ids.shape[1])
+            inside = column[:width] < lengths[:, text, None]
+            return own.gather(1, places).masked_fill(~inside, padding)
+
+        width = max(int(lengths[:, 0].max()), 1)  # rows without any column cannot be compared
+        sources, source_number = torch.unique(taken(0, width), dim=0, return_inverse=True)
+        longest = int(lengths[:, 1:].max()) if count > 1 else 0
+        keyed = [torch.cat([source_number[:, None], taken(k, longest)], dim=1) for k in range(1, count)]
+        stacked = torch.cat(keyed) if keyed else ids.new_zeros(0, 1)
+        distinct, candidate_number = torch.unique(stacked, dim=0, return_inverse=True)
+        candidates = distinct[:, 1:]
+
+        offset, place = column[:-1] - starts[..., None], torch.zeros_like(ids)
+        types = torch.full_like(ids, SPECIAL)
+        slots = []
+        for k in range(count):
+            inside = (offset[:, k] >= 0) & (offset[:, k] <= lengths[:, k, None])  # with the separator behind it
+            if k == 0:
+                base = 1 + source_number[:, None] * (sources.shape[1] + 1)
+            else:
+                number = candidate_number[(k - 1) * len(ids) : k * len(ids), None]
+                base = 1 + len(sources) * (sources.shape[1] + 1) + number * (candidates.shape[1] + 1)
+                of_source = (offset[:, 0] >= 0) & (offset[:, 0] <= lengths[:, 0, None])
+                slots.append(torch.where(of_source, 1 + number * (sources.shape[1] + 1) + offset[:, 0], 0))
+            place = torch.where(inside, base + offset[:, k], place)
+            types = torch.where(inside & content, SOURCE + k, types)
+        source_places = torch.stack(slots) if slots else ids.new_zeros(0, *ids.shape)
+        return cls(sources, candidates, distinct[:, 0], place, source_places, types)
+
+
+class TranslationModel(nn.Module):
+    """A pre-norm Transformer with one embedding matrix for input and output, as `candidates.training` makes it.
+
+    While it does not `learn`, no gradients are computed for it.
+    """
+
+    def __init__(self, config: EncoderConfig, encoder_layers: int, decoder_layers: int) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = make_embedding(config.vocab_size, config.hidden_size)
+        self.positions = make_embedding(config.max_position_embeddings, config.hidden_size)
+        self.output_bias = nn.Parameter(torch.empty(config.vocab_size))
+        self.encoder = nn.ModuleList(PreNormLayer(config) for _ in range(encoder_layers))
+        self.encoder_norm = make_norm(config)
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(decoder_layers))
+        self.decoder_norm = make_norm(config)
+
+    @property
+    def learns(self) -> bool:
+        return bool(self.output_bias.requires_grad)
+
+    def forward(self, inputs: Tensor, outputs: Tensor, input_of: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """How likely each output is, given its input.
+
+        Args:
+            inputs, outputs: tokens of texts [texts, tokens], without start and end, then padding.
+            input_of: the place of each output's input [outputs].
+
+        Returns:
+            States of the inputs [inputs, tokens + 1, hidden]; what is expected in each place of the outputs, the one
+            after their end included [outputs, tokens + 1, hidden]; and [outputs, tokens + 1, 2]: the log-probability of
+            the word that comes there, and that of the likeliest word. In places beyond a text's end they mean nothing,
+            but the log-probability is that of the end.
+        """
+        start, end, padding = self.config.bos_token_id, self.config.eos_token_id, self.config.pad_token_id
+        ended, whole = with_end(inputs, end, padding)
+        memory = self._placed(ended)
+        for layer in self.encoder:
+            memory = layer(memory, whole[:, None, None, :])
+        memory = self.encoder_norm(memory)
+        states = self._placed(functional.pad(outputs, (1, 0), value=start))
+        coming = functional.pad(outputs, (0, 1), value=end)
+        tokens = states.shape[1]
+        earlier = torch.ones(tokens, tokens, dtype=torch.bool, device=states.device).tril()
+        for layer in self.decoder:
+            states = layer(states, earlier, memory, input_of, whole[:, None, None, :])
+        states = self.decoder_norm(states)
+        return memory, states, self._chances(states, coming.masked_fill(coming == padding, end))
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        """Vectors of tokens [..., hidden], of the size that states have."""
+        vectors: Tensor = self.embeddings(ids)
+        return vectors * vectors.shape[-1] ** 0.5
+
+    def _placed(self, ids: Tensor) -> Tensor:
+        return self.embedded(ids) + self.positions.weight[: ids.shape[1]]
+
+    def _chances(self, states: Tensor, coming: Tensor) -> Tensor:
+        parts = []
+        for some, words in zip(states.flatten(0, 1).split(TOKENS), coming.flatten().split(TOKENS), strict=True):
+            logits = functional.linear(some, self.embeddings.weight, self.output_bias).float()
+            total = logits.logsumexp(dim=-1, keepdim=True)
+            parts.append(torch.cat([logits.gather(1, words[:, None]), logits.amax(dim=-1, keepdim=True)], 1) - total)
+        joined = torch.cat(parts) if parts else states.new_zeros(0, 2)
+        return joined.to(states.dtype).view(*states.shape[:2], 2)
+
+
+def with_end(texts: Tensor, end: int, padding: int) -> tuple[Tensor, Tensor]:
+    """Texts [texts, tokens] with the end token behind each [texts, tokens + 1], and which tokens are theirs."""
+    lengths = (texts != padding).sum(dim=1, keepdim=True)
+    ended = functional.pad(texts, (0, 1), value=padding).scatter(1, lengths, end)
+    return ended, torch.arange(ended.shape[1], device=texts.device) <= lengths
+
+
+class DecoderLayer(PreNormLayer):
+    """The same blocks, with attention to the input between them."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        width = config.hidden_size
+        self.heads = int(config.num_attention_heads)
+        self.source_norm = make_norm(config)
+        # Not called query, key and value: those read one input, and are computed together in int8.
+        self.source_query, self.source_key, self.source_value = (nn.Linear(width, width) for _ in range(3))
+        self.source_output = Dense(config, width)
+
+    def forward(  # type: ignore[override]
+        self, states: Tensor, mask: Tensor, memory: Tensor, input_of: Tensor, whole: Tensor
+    ) -> Tensor:
+        """States [outputs, tokens, hidden]; `memory` [inputs, tokens, hidden], `input_of` [outputs]."""
+        states = self.attention(states, mask)
+        query = self._parted(self.source_query(self.source_norm(states)))
+        key, value = (self._parted(part(memory))[input_of] for part in (self.source_key, self.source_value))
+        mixed = attend(query, key, value, whole[input_of])
+        states = states + self.source_output.dense(mixed.transpose(1, 2).flatten(2))
+        output: Tensor = self.output.dense(self.intermediate(self.LayerNorm(states))) + states
+        return output
+
+    def _parted(self, states: Tensor) -> Tensor:
+        return states.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # [rows, heads, tokens, hidden / heads]
