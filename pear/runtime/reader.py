@@ -33,7 +33,7 @@ SUMMARIES = 3  # sum, mean and least log-probability of the words of a text
 class TranslationReader(nn.Module):
     """Two translation models, and layers that read their states of source and candidates together.
 
-    Rows are laid out as by `pear.serialize` with two separators between texts; the first text is the source.
+    Rows are laid out as by `pear.serialize` with two separators between texts: the source, then one or two candidates.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -140,10 +140,9 @@ class Texts:
 
         width = max(int(lengths[:, 0].max()), 1)  # rows without any column cannot be compared
         sources, source_number = torch.unique(taken(0, width), dim=0, return_inverse=True)
-        longest = int(lengths[:, 1:].max()) if count > 1 else 0
+        longest = int(lengths[:, 1:].max())
         keyed = [torch.cat([source_number[:, None], taken(k, longest)], dim=1) for k in range(1, count)]
-        stacked = torch.cat(keyed) if keyed else ids.new_zeros(0, 1)
-        distinct, candidate_number = torch.unique(stacked, dim=0, return_inverse=True)
+        distinct, candidate_number = torch.unique(torch.cat(keyed), dim=0, return_inverse=True)
         candidates = distinct[:, 1:]
 
         offset, place = column[:-1] - starts[..., None], torch.zeros_like(ids)
@@ -160,8 +159,7 @@ class Texts:
                 slots.append(torch.where(of_source, 1 + number * (sources.shape[1] + 1) + offset[:, 0], 0))
             place = torch.where(inside, base + offset[:, k], place)
             types = torch.where(inside & content, SOURCE + k, types)
-        source_places = torch.stack(slots) if slots else ids.new_zeros(0, *ids.shape)
-        return cls(sources, candidates, distinct[:, 0], place, source_places, types)
+        return cls(sources, candidates, distinct[:, 0], place, torch.stack(slots), types)
 
 
 class TranslationModel(nn.Module):

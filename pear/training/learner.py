@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from candidates.common.errors import ModelError
+from candidates.common.errors import ModelError, UsageError
 from pear.model import PearNetwork
 from pear.runtime.precision import has_bf16
 from pear.training.batches import TrainingBatch
@@ -33,12 +33,15 @@ class Learner(nn.Module):
 
         Raises:
             ModelError: the network is of another kind than the recipe.
+            UsageError: gradient checkpointing of an encoder that cannot do it.
         """
         if network.kind != recipe.kind:
             raise ModelError(
                 f"the network is a {network.kind}, the recipe wants a {recipe.kind}; begin with a network of that kind"
             )
         if recipe.gradient_checkpointing:
+            if not hasattr(network.encoder, "gradient_checkpointing_enable"):
+                raise UsageError("gradient_checkpointing is for encoders of transformers, which this model has not")
             network.encoder.supports_gradient_checkpointing = True  # XLM-R XL before transformers 5 does not say so
             # The older way, still the default of some versions, does not work with DDP and FSDP.
             network.encoder.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})

@@ -37,6 +37,10 @@ class Origin:
             raise UsageError(f"a run begins with one of {' and '.join(named)}, not with both")
         if self.translators is not None and not 1 <= len(self.translators) <= 2:
             raise UsageError(f"{len(self.translators)} translators; expected one, or two: there and back")
+        if self.architecture == "comet" and len(self.translators or ()) == 2:
+            raise UsageError(
+                "architecture comet encodes each text alone, two translators read them together; leave one out"
+            )
         for name in ("layers", "hidden", "heads", "vocabulary", "positions"):
             value = getattr(self, name)
             if value is not None and value < 1:

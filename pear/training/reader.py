@@ -35,11 +35,11 @@ def start_from_translators(
     Raises:
         ModelError: a folder holds another kind of model, or the two have different vocabularies or widths.
     """
+    folders = {"forward_model": forward, "backward_model": backward}
+    weights = {name: read_ct2_weights(folder / "model.bin") for name, folder in folders.items()}
     tokenizer = tokenizer_of_pieces(forward / "sentencepiece.model", positions)
     if (forward / "sentencepiece.model").read_bytes() != (backward / "sentencepiece.model").read_bytes():
         raise ModelError(f"{forward} and {backward} have different vocabularies; expected models trained with one")
-    folders = {"forward_model": forward, "backward_model": backward}
-    weights = {name: read_ct2_weights(folder / "model.bin") for name, folder in folders.items()}
     name = "forward_model"
     try:
         of_forward, of_backward = weights.values()

@@ -170,6 +170,8 @@ def test_the_statistics_are_data(run: Run, data: Path) -> None:
         (["--data", "data.jsonl", "-o", "model", "--from", "a", "--from-encoder", "b"], 2, "not with both"),
         (["--data", "data.jsonl", "-o", "model", "--from-encoder", "./nowhere"], 4, "nowhere"),
         (["--data", "data.jsonl", "-o", "model", "--from-translator", "."], 4, "CTranslate2"),
+        (["--data", "data.jsonl", "-o", "model", "--from-translator", ".", "."], 4, "CTranslate2"),
+        (["--data", "data.jsonl", "-o", "model", "--from-translator", ".", ".", "."], 2, "one, or two"),
         (["--data", "data.jsonl", "-o", "model", "--batch-tokens", "0"], 2, "batch_tokens"),
         (["--data", "data.jsonl", "-o", "model", "--word-weight", "1"], 3, "numbers for its words"),
         (["--data", "one.jsonl", "-o", "model"], 3, "two judged translations"),
