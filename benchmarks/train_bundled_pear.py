@@ -51,9 +51,9 @@ COMMON: dict[str, Any] = {
     "select": "pdp",
     "optimizer": "muon",
 }
-FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=2000, every=200, warm_up=0.03)
-SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=600, every=150, warm_up=0.1, seed=2)
-SOURCES = 8000  # lists to learn from
+FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=1100, every=200, warm_up=0.03)
+SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=300, every=100, warm_up=0.1, seed=2)
+SOURCES = 4000  # lists to learn from
 FITTED = 2000  # lists that the teacher's weights are fitted on
 STAGES = ("lists", "evidence", "first", "second")
 

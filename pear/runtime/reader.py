@@ -15,6 +15,7 @@ pairs they are in; only the layers on top see the pair.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -26,7 +27,7 @@ from pear.runtime.transformer import Dense, EncoderOutput, PreNormLayer, attend,
 
 SOURCE, SPECIAL = 0, 3  # types of tokens; those between are the candidates'
 CANDIDATES = 2  # texts after the source, at most
-TOKENS = 1024  # tokens whose probabilities over the whole vocabulary are held at once
+TOKENS = 192  # tokens whose probabilities over the whole vocabulary are held at once
 SUMMARIES = 3  # sum, mean and least log-probability of the words of a text
 
 
@@ -53,6 +54,8 @@ class TranslationReader(nn.Module):
         self.types = make_embedding(SPECIAL + 1, width)
         self.layers = nn.ModuleList(PreNormLayer(config) for _ in range(config.num_hidden_layers))
         self.norm = make_norm(config)
+        # Who answers for the translation models; training puts a memory of what they said before in its place.
+        self.translate: Callable[[Texts], Translations] = self.translations
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> EncoderOutput:
         """Token ids and mask [rows, tokens]; without a mask, padding is what has its id."""
@@ -64,26 +67,45 @@ class TranslationReader(nn.Module):
             states = layer(states, mask)
         return EncoderOutput(self.norm(states))
 
+    def translations(self, texts: Texts) -> Translations:
+        """What the translation models expect of the distinct texts of a batch."""
+        beside = texts.sources[texts.source_of]  # [candidates, tokens]
+        everyone = torch.arange(len(beside), device=beside.device)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.forward_model.learns):
+            forward = self.forward_model(texts.sources, texts.candidates, texts.source_of)
+            return Translations(*forward, *self.backward_model(texts.candidates, beside, everyone))
+
     def _tokens(self, texts: Texts) -> Tensor:
         """What the models say of each token [rows, tokens, hidden]; zeros for tokens of no text."""
-        sources, candidates = texts.sources, texts.candidates
-        everyone = torch.arange(len(candidates), device=candidates.device)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self.forward_model.learns):
-            memory, expected, chances = self.forward_model(sources, candidates, texts.source_of)
-            states, source_expected, source_chances = self.backward_model(
-                candidates, sources[texts.source_of], everyone
-            )
-        of_words = (candidates != self.config.pad_token_id), (sources[texts.source_of] != self.config.pad_token_id)
-        sums = torch.cat([summaries(chances, of_words[0]), summaries(source_chances, of_words[1])], dim=-1)
+        candidates, found = texts.candidates, self.translate(texts)
+        of_words = candidates != self.config.pad_token_id, texts.sources[texts.source_of] != self.config.pad_token_id
+        parts = [summaries(*each) for each in zip((found.chances, found.source_chances), of_words, strict=True)]
         own, _ = with_end(candidates, self.config.eos_token_id, self.config.pad_token_id)
-        read = self.expected(expected) + self.word(self.forward_model.embedded(own)) + self.state(states)
-        read = read + self.likelihood(chances) + self.summary(sums)[:, None]  # [candidates, tokens, hidden]
+        read = self.expected(found.expected) + self.word(self.forward_model.embedded(own)) + self.state(found.states)
+        read = read + self.likelihood(found.chances) + self.summary(torch.cat(parts, dim=-1))[:, None]
         zero = read.new_zeros(1, read.shape[-1])
-        values = torch.cat([zero, self.source(memory).flatten(0, 1), read.flatten(0, 1)])[texts.places]
+        values = torch.cat([zero, self.source(found.memory).flatten(0, 1), read.flatten(0, 1)])[texts.places]
         for slot, places in enumerate(texts.source_places):
-            evidence = self.source_expected[slot](source_expected) + self.source_likelihood[slot](source_chances)
+            evidence = self.source_expected[slot](found.source_expected)
+            evidence = evidence + self.source_likelihood[slot](found.source_chances)
             values = values + torch.cat([zero, evidence.flatten(0, 1)])[places]
         return values
+
+
+@dataclass(frozen=True)
+class Translations:
+    """Of each distinct source its states in the forward model; of each distinct candidate what that model expected at
+    its words and how likely they were, its states in the backward model, and the same two of the source's words there.
+
+    States and what is expected [texts, tokens + 1, hidden], likelihoods [texts, tokens + 1, 2].
+    """
+
+    memory: Tensor
+    expected: Tensor
+    chances: Tensor
+    states: Tensor
+    source_expected: Tensor
+    source_chances: Tensor
 
 
 def summaries(chances: Tensor, words: Tensor) -> Tensor:

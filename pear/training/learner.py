@@ -13,6 +13,7 @@ from pear.model import PearNetwork
 from pear.runtime.precision import has_bf16
 from pear.training.batches import TrainingBatch
 from pear.training.recipe import Recipe
+from pear.training.translation_memory import keep_translations
 
 
 class Learner(nn.Module):
@@ -45,6 +46,7 @@ class Learner(nn.Module):
             network.encoder.supports_gradient_checkpointing = True  # XLM-R XL before transformers 5 does not say so
             # The older way, still the default of some versions, does not work with DDP and FSDP.
             network.encoder.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        keep_translations(network.encoder)
         scale = getattr(network.head, "_alpha_raw", None)
         if scale is not None:
             scale.requires_grad_(recipe.learn_scale)

@@ -31,6 +31,7 @@ from pear.training.optimisation import Optimisation
 from pear.training.parallel import Alone, Parallel
 from pear.training.plan import Place, Plan, Step
 from pear.training.recipe import Recipe
+from pear.training.translation_memory import forget_translations
 from pear.training.work_folder import WorkFolder, data_digest
 
 
@@ -182,6 +183,7 @@ class TrainingRun:
         network: PearNetwork = self.parallel.plain(self.learner)
         own = {name.removeprefix("network."): w for name, w in weights.items() if name.startswith("network.")}
         network.load_state_dict(own, assign=True)
+        forget_translations(network.encoder)
         network.cpu().eval()
         return network
 

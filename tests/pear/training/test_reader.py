@@ -152,6 +152,37 @@ def laid_out(rows: Sequence[tuple[str, ...]], tokenizer: Any, reader: Any) -> tu
     return torch.from_numpy(batch.ids).long(), torch.from_numpy(batch.attention)
 
 
+def test_translations_are_computed_once_while_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else is in a batch; beyond the bound they are computed again, with the same answers."""
+    from pear.training import translation_memory
+    from pear.training.reader import start_from_translators
+    from pear.training.translation_memory import forget_translations, keep_translations
+
+    random_translators(tmp_path, "float32")
+    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back")
+    batches = [
+        laid_out([tuple(CORPUS[k : k + 3]) for k in places], tokenizer, reader)
+        for places in ((0, 1), (0, 1, 2, 3), (1, 8))
+    ]
+    expected = [reader(*batch).last_hidden_state for batch in batches]
+    computed = []
+    plain = reader.translations
+    monkeypatch.setattr(reader, "translations", lambda texts: computed.append(len(texts.candidates)) or plain(texts))
+    for bound, times in ((10**9, 3), (0, 6)):
+        monkeypatch.setattr(translation_memory, "MOST_BYTES", bound)
+        keep_translations(reader)
+        computed.clear()
+        for _ in range(2):
+            for batch, wanted in zip(batches, expected, strict=True):
+                present = batch[1].bool()
+                found = reader(*batch).last_hidden_state
+                torch.testing.assert_close(found[present], wanted[present], atol=0.02, rtol=0.02)
+        assert len(computed) == times
+    monkeypatch.undo()
+    forget_translations(reader)
+    assert torch.equal(reader(*batches[0]).last_hidden_state, expected[0])
+
+
 def test_a_metric_over_two_translators_learns_and_leaves_them_as_they_are(tmp_path: Path) -> None:
     from pear.training.origin import Origin
     from pear.training.start import begin
