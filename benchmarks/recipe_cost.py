@@ -1,6 +1,6 @@
 """What a choice by the default recipe costs, beside PEAR alone with `race`, on the same lists.
 
-    python -m benchmarks.recipe_cost --keep
+    python -m benchmarks.recipe_cost
 
 Proves that the terms, above all the reverse translation model, cost less than PEAR itself. Lists are 100-best beams of
 the bundled translation model for sources that no model saw; CPU seconds, user and system, of whole processes on one
@@ -19,7 +19,6 @@ from pathlib import Path
 
 from benchmarks.support.headlines import headline, spread
 from benchmarks.support.places import TATOEBA, WORK
-from benchmarks.support.quotes import add_keep_option, keep, spread_values
 from benchmarks.support.tatoeba import candidate_lists, parts
 from candidates.formats import render_list
 from candidates.generation import Settings
@@ -35,7 +34,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--lists", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
-    add_keep_option(parser)
     options = parser.parse_args()
     work = WORK / "recipe_cost"
     work.mkdir(parents=True, exist_ok=True)
@@ -51,8 +49,6 @@ def main() -> None:
     for name, values in seconds.items():
         print(f"{name}: {spread([1000 * value / len(made) for value in values])} CPU ms per list of {len(made)}")
     headline(f"the default recipe over PEAR alone, CPU: {spread(ratios)}")
-    if options.keep:
-        keep("recipe_cost", spread_values("ratio", ratios))
 
 
 def cpu_seconds(lists: Path, recipe: str) -> float:

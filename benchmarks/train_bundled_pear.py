@@ -39,6 +39,8 @@ from pear.shipped import SHIPPED
 from pear.training.loop import train
 from pear.training.reader import start_from_translators
 from pear.training.recipe import Kind, Recipe
+from pear.training.report import draw_losses
+from pear.training.work_folder import WorkFolder
 
 HEAD = HeadConfig(hidden_sizes=(256, 128))
 COMMON: dict[str, Any] = {
@@ -75,6 +77,8 @@ def main() -> None:
     if "first" not in steps:
         return
     checkpoint = learn(first_weights(options.kind, options.seed), options, steps)
+    logs = {name: WorkFolder(options.work / folder_name(name, options)).read_log() for name in steps[2:]}
+    (options.work / folder_name("loss", options)).with_suffix(".svg").write_text(draw_losses(logs), encoding="utf-8")
     if "second" in steps:
         write_model(checkpoint, options.work / folder_name("model", options))
 

@@ -23,13 +23,13 @@ from candidates.formats import render_list
 from candidates.generation import Settings
 from pear.shipped import DEFAULT
 
-TERMS = ("logprob", "coverage,model=en-de", "coverage-back,model=en-de", "reverse,model=de-en")
+TERMS = ("logprob", "coverage,model=en-de", "coverage-back,model=en-de", "reverse,model=de-en", "chrf")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--pear", default=DEFAULT, help="a folder, or the name of a bundled model")
-    parser.add_argument("--budget", type=int, default=300, help="pairs of each list")
+    parser.add_argument("--budget", type=int, default=150, help="pairs of each list")
     parser.add_argument("--add", nargs="+", default=TERMS, help="the terms")
     parser.add_argument("--work", type=Path, default=WORK / "recipe")
     parser.add_argument("--threads", type=int, default=2)

@@ -25,11 +25,14 @@ from pear.runtime.batches import BatchQueue
 from pear.runtime.encoders import fingerprint
 from pear.runtime.precision import AUTO
 from pear.runtime.probes import PROBES
+from pear.runtime.reader import TranslationReader
 from pear.runtime.runner import Runner, on_device
 from pear.runtime.token_store import Ints, TokenStore
 from pear.serialize import Layout, lay_out, share_budget
 
 Row = tuple[str, ...]
+# Of encoders that read each text of a batch once: candidates along a tile of pairs, and padded tokens of a batch.
+TILE, SHARED_TOKENS = 8, 8192
 
 
 class Engine(Closing):
@@ -58,6 +61,9 @@ class Engine(Closing):
         self.store = TokenStore(tokenizer)
         self.kind = network.kind
         self._architecture = network.config.architecture
+        self._shares = isinstance(network.encoder, TranslationReader)
+        if batch_tokens is None and self._shares:
+            batch_tokens = SHARED_TOKENS
         hidden = int(network.encoder.config.hidden_size)
         checkpoint = name or (fingerprint(network, tokenizer) if dtype == AUTO else "")
         self.runner = Runner(
@@ -100,7 +106,8 @@ class Engine(Closing):
             hidden = network.encode(*encoder_inputs(self._architecture, ids, attention.long(), spans, layout.padding))
             computed.append((some, network.score(hidden, spans)))
 
-        self.runner.run(lengths, work, label=self.kind.upper() if progress else None)
+        order = self._order(unique, lengths)
+        self.runner.run(lengths, work, order=order, label=self.kind.upper() if progress else None)
         scores = np.empty(len(unique), np.float32)
         for some, values in computed:  # only now: reading a score would have a GPU wait for each batch
             scores[some] = values.cpu().numpy()
@@ -116,7 +123,7 @@ class Engine(Closing):
         for place, number in enumerate(inverse.tolist()):
             places[number].append(place)
         lengths = self._granted(unique).sum(axis=1) + self.layout.specials(unique.shape[1])
-        queue = BatchQueue(lengths, self.batch_tokens)
+        queue = BatchQueue(lengths, self.batch_tokens, self._order(unique, lengths))
         batches = []
         while (some := queue.take()) is not None:
             batches.append(np.array([place for number in some.tolist() for place in places[number]], np.int64))
@@ -170,9 +177,35 @@ class Engine(Closing):
         rank[order] = np.arange(len(order))
         return numbers[first[order]], rank[inverse.reshape(-1)]
 
+    def _order(self, unique: Ints, lengths: Ints) -> Ints | None:
+        """In which order rows are taken; None for the longest first."""
+        return shared_first(unique, lengths) if self._shares else None
+
     def _preferences(self) -> NDArray[np.float32]:
         """By how much a is better than b in each probe pair; scored singly by models that see one candidate."""
         if self.kind in ("pear", "resume"):
             return self.score(PROBES)
         first, second = ([(triple[0], triple[place]) for triple in PROBES] for place in (1, 2))
         return self.score(first) - self.score(second)
+
+
+def shared_first(numbers: Ints, lengths: Ints) -> Ints:
+    """An order of rows [rows] in which those that share texts stand together, for encoders that read each text once.
+
+    Sources come by their longest row; the rows of a source go by tiles of eight by eight candidates, which sixteen
+    texts fill. Only the order of first mention counts, not the numbers of texts.
+    """
+    source = _first_mention(numbers[:, 0])
+    longest = np.zeros(source.max() + 1, np.int64)
+    np.maximum.at(longest, source, lengths)
+    candidates = _first_mention(numbers[:, 1:].reshape(-1)).reshape(len(numbers), -1)
+    first = np.full(source.max() + 1, candidates.max() + 1)
+    np.minimum.at(first, source, candidates.min(axis=1))
+    tiles = (candidates - first[source][:, None]) // TILE
+    return np.lexsort((*candidates.T[::-1], *tiles.T[::-1], source, -longest[source]))
+
+
+def _first_mention(numbers: Ints) -> Ints:
+    """Each number's place among the distinct ones, in the order in which they appear."""
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse.reshape(-1)]

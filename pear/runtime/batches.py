@@ -1,6 +1,6 @@
 """Rows of many lengths -> batches that fit, on one device or several, and again in smaller ones when memory runs out.
 
-Rows are taken longest first and cut into batches by padded tokens, so that hardly any padding is computed. Several
+Rows are taken longest first, or in an order of the caller's, and cut into batches by padded tokens. Several
 workers (replicas of a network) take batches from one queue. A batch that does not fit in memory is put back and the
 budget halved.
 """
@@ -30,13 +30,15 @@ def run_batches(
     workers: Sequence[Worker],
     work: Callable[[Worker, Ints], None],
     *,
+    order: Ints | None = None,
     label: str | None = None,
 ) -> int:
     """Call `work(worker, rows)` until all rows of these lengths are done, in batches of at most `budget` padded tokens.
 
+    `order` is in which order rows are taken; by default the longest come first, so that hardly any padding is computed.
     Returns the budget to use next time, which is smaller if memory ran out. With a `label` a progress bar is shown.
     """
-    queue = BatchQueue(lengths, budget)
+    queue = BatchQueue(lengths, budget, order)
     with _progress(int(lengths.sum()), label) as bar:
 
         def take_and_work(worker: Worker) -> None:
@@ -90,13 +92,13 @@ def default_batch_tokens(hidden: int, *, on_cpu: bool, free_bytes: int | None = 
 
 
 class BatchQueue:
-    """Rows waiting to be scored, longest first; hands out batches that fit the budget of padded tokens."""
+    """Rows waiting to be scored, by default longest first; hands out batches that fit the budget of padded tokens."""
 
-    def __init__(self, lengths: Ints, budget: int) -> None:
+    def __init__(self, lengths: Ints, budget: int, order: Ints | None = None) -> None:
         self.lengths = lengths
         self.budget = budget
         self.lasting_budget = budget
-        self._order = np.argsort(-lengths, kind="stable")
+        self._order = np.argsort(-lengths, kind="stable") if order is None else order
         self._next = 0
         self._returned: list[Ints] = []
         self._in_flight = 0
@@ -157,8 +159,10 @@ class BatchQueue:
         return rows
 
     def _fitting(self, rows: Ints) -> int:
-        """Rows come longest first, so the first one sets the padded length."""
-        return min(max(self.budget // int(self.lengths[rows[0]]), 1), len(rows))
+        """How many of the next rows fit: the longest of them sets the padded length."""
+        most = max(self.budget // int(self.lengths[rows[0]]), 1)  # more do not fit beside the first
+        lengths = np.maximum.accumulate(self.lengths[rows[:most]])
+        return max(int((lengths * np.arange(1, len(lengths) + 1) <= self.budget).sum()), 1)
 
 
 def _run_on_all(workers: Sequence[Worker], work: Callable[[Worker], None], queue: BatchQueue) -> None:

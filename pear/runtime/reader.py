@@ -77,17 +77,19 @@ class TranslationReader(nn.Module):
 
     def _tokens(self, texts: Texts) -> Tensor:
         """What the models say of each token [rows, tokens, hidden]; zeros for tokens of no text."""
-        candidates, found = texts.candidates, self.translate(texts)
+        candidates, answers = texts.candidates, self.translate(texts)
         of_words = candidates != self.config.pad_token_id, texts.sources[texts.source_of] != self.config.pad_token_id
-        parts = [summaries(*each) for each in zip((found.chances, found.source_chances), of_words, strict=True)]
+        parts = [summaries(*each) for each in zip((answers.chances, answers.source_chances), of_words, strict=True)]
         own, _ = with_end(candidates, self.config.eos_token_id, self.config.pad_token_id)
-        read = self.expected(found.expected) + self.word(self.forward_model.embedded(own)) + self.state(found.states)
-        read = read + self.likelihood(found.chances) + self.summary(torch.cat(parts, dim=-1))[:, None]
+        read = (
+            self.expected(answers.expected) + self.word(self.forward_model.embedded(own)) + self.state(answers.states)
+        )
+        read = read + self.likelihood(answers.chances) + self.summary(torch.cat(parts, dim=-1))[:, None]
         zero = read.new_zeros(1, read.shape[-1])
-        values = torch.cat([zero, self.source(found.memory).flatten(0, 1), read.flatten(0, 1)])[texts.places]
+        values = torch.cat([zero, self.source(answers.memory).flatten(0, 1), read.flatten(0, 1)])[texts.places]
         for slot, places in enumerate(texts.source_places):
-            evidence = self.source_expected[slot](found.source_expected)
-            evidence = evidence + self.source_likelihood[slot](found.source_chances)
+            evidence = self.source_expected[slot](answers.source_expected)
+            evidence = evidence + self.source_likelihood[slot](answers.source_chances)
             values = values + torch.cat([zero, evidence.flatten(0, 1)])[places]
         return values
 

@@ -80,8 +80,10 @@ class Runner:
         """Where the first replica is."""
         return self._open()[0][1]
 
-    def run(self, lengths: Ints, work: Work, *, label: str | None = None) -> None:
+    def run(self, lengths: Ints, work: Work, *, order: Ints | None = None, label: str | None = None) -> None:
         """Call `work(network, device, rows)` until all rows of these lengths [rows] are done, one batch per call.
+
+        `order` is in which order rows are taken, by default the longest first.
 
         `work` stores its results itself. It may be called from several threads, for different rows, and again for rows
         whose batch did not fit in memory; the budget is then smaller from that batch on. With a `label` a progress bar
@@ -102,7 +104,7 @@ class Runner:
                 self.tokens += used
                 self.padding += int(lengths[rows].max()) * len(rows) - used
 
-        self.batch_tokens = run_batches(lengths, self.batch_tokens, workers, call, label=label)
+        self.batch_tokens = run_batches(lengths, self.batch_tokens, workers, call, order=order, label=label)
 
     def memory_bytes(self) -> int:
         """Estimate of what all replicas hold at once: the weights, and the activations of one batch."""

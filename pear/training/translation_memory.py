@@ -48,21 +48,21 @@ class TranslationMemory:
         sources, candidates = (self._trimmed(each) for each in (texts.sources, texts.candidates))
         pairs = [(*sources[of], -1, *words) for of, words in zip(texts.source_of.tolist(), candidates, strict=True)]
         missing = [k for k, pair in enumerate(pairs) if pair not in self._kept]
-        known = self._kept
+        answers = self._kept
         if missing:
             some = replace(texts, candidates=texts.candidates[missing], source_of=texts.source_of[missing])
-            known = self._with(self._computed(some, sources, [pairs[k] for k in missing]))
+            answers = self._with(self._computed(some, sources, [pairs[k] for k in missing]))
         longest = dict.fromkeys(NAMES, texts.sources.shape[1] + 1)
         longest |= dict.fromkeys(("expected", "chances", "states"), texts.candidates.shape[1] + 1)
         return Translations(
             **{
-                name: _padded([known[key][name] for key in (sources if name in OF_SOURCES else pairs)], longest[name])
+                name: _padded([answers[key][name] for key in (sources if name in OF_SOURCES else pairs)], longest[name])
                 for name in NAMES
             }
         )
 
     def _with(self, fresh: Answers) -> Answers:
-        """All that is known with these; they are kept while there is room."""
+        """All answers there are with these; they are kept while there is room."""
         if self._bytes >= MOST_BYTES:
             return self._kept | fresh
         self._kept |= fresh
@@ -75,15 +75,15 @@ class TranslationMemory:
 
     def _computed(self, texts: Texts, sources: list[tuple[int, ...]], pairs: list[tuple[int, ...]]) -> Answers:
         """The parts of every source, and those of the candidates of `texts`, each without padding."""
-        found = self._reader.translations(texts)
+        computed = self._reader.translations(texts)
         fresh: Answers = {}
         for k, source in enumerate(sources):
-            fresh[source] = {name: _half(getattr(found, name)[k, : len(source) + 1]) for name in OF_SOURCES}
+            fresh[source] = {name: _half(getattr(computed, name)[k, : len(source) + 1]) for name in OF_SOURCES}
         for k, (pair, of) in enumerate(zip(pairs, texts.source_of.tolist(), strict=True)):
             of_source = len(sources[of]) + 1
             lengths = {"source_expected": of_source, "source_chances": of_source}
             fresh[pair] = {
-                name: _half(getattr(found, name)[k, : lengths.get(name, len(pair) - of_source + 1)])
+                name: _half(getattr(computed, name)[k, : lengths.get(name, len(pair) - of_source + 1)])
                 for name in NAMES
                 if name not in OF_SOURCES
             }
