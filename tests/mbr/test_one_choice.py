@@ -10,6 +10,7 @@ import pytest
 from candidates import Settings, open_generator, read_lists
 from mbr import Recipe, decode, read_recipe, rerank
 from tests.conftest import Run
+from tests.support.shipped_recipe import LOGPROB
 
 pytestmark = pytest.mark.one_world
 
@@ -44,7 +45,7 @@ def test_one_step_is_two_steps_is_python(warm: Run, tmp_path: Path, method: str,
     weights = "uniform" if method == "beam" else "count"
     for run in (one, two):
         assert f"|weights:{weights}|" in run.stderr
-        assert ("|add.logprob:26.6|" in run.stderr) == (method == "beam" and utility is None)
+        assert (f"|add.logprob:{LOGPROB}|" in run.stderr) == (method == "beam" and utility is None)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_a_recipe_by_name_is_overridden_by_flags(warm: Run, tmp_path: Path) -> N
     changed = warm(
         "mbr-decode", "--nbest", "5", "--recipe", "en-de", "--add", "logprob=0", "--strategy", "half", "--print-recipe"
     )
-    assert "logprob: 26.6" in plain.stdout
+    assert f"logprob: {LOGPROB}" in plain.stdout
     assert "logprob" not in changed.stdout
     assert "strategy: half" in changed.stdout
 

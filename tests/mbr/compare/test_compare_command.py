@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Run, write_jsonl
+from tests.support.shipped_recipe import LOGPROB
 from tests.support.tiny import tiny_model
 
 pytestmark = pytest.mark.one_world
@@ -59,7 +60,7 @@ def test_from_sources_to_a_page_and_again_with_two_more(warm: Run, tmp_path: Pat
     assert "one/report.html is ready: 4 rows, 4 segments, 3 judges" in done.stderr
     first = rows(tmp_path / "one")
     assert list(first) == ["beam best", "random candidate", "pear race", "oracle (chrf)"]
-    assert "add.logprob:26.6" in first["pear race"]["signature"]
+    assert f"add.logprob:{LOGPROB}" in first["pear race"]["signature"]
     assert "weights:uniform" in first["pear race"]["signature"]
     files = {"report.html", "report.json", "report.tsv", "report.html.run.yaml"}
     assert {file.name for file in (tmp_path / "one").iterdir()} == files
@@ -232,7 +233,7 @@ def test_choices_are_those_of_mbr_decode_in_one_step_and_in_two(
     two = warm("mbr-compare", *lists, *words, "-o", "two")
     assert two.returncode == 0, two.stderr
     assert choices(tmp_path / "two", "pear race") == decoded.stdout.splitlines()
-    assert ("add.logprob:26.6" in rows(tmp_path / "two")["pear race"]["signature"]) == (method == "beam")
+    assert (f"add.logprob:{LOGPROB}" in rows(tmp_path / "two")["pear race"]["signature"]) == (method == "beam")
 
 
 def test_an_output_folder_that_cannot_be_made_is_refused_before_the_work(warm: Run, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from mbr.compare.summary import summary
 from mbr.decide import ReferenceWeights
 from mbr.terms import TERMS, Values
 from tests.mbr.compare.made import Counting, Longer, Overlap, lists, references
+from tests.support.shipped_recipe import LOGPROB
 
 pytestmark = pytest.mark.one_world
 
@@ -199,7 +200,7 @@ def test_lists_of_the_bundled_translator_get_the_recipe_that_ships_with_it() -> 
     golden = [["Tom ist krank.", "Heute ist es zu kalt zum Schwimmen.", "Ich habe kein Geld."]]
     done = run(["pear", "pear,add=logprob:0", "chrf"], items, references=golden)
     shipped, without = done.row("pear race"), done.row("pear race logprob 0")
-    assert "|weights:uniform|add.logprob:26.6" in str(shipped.signature)
+    assert f"|weights:uniform|add.logprob:{LOGPROB}" in str(shipped.signature)
     assert "logprob" not in str(without.signature)
     assert "weights:uniform" in str(done.row("chrf").signature)
     assert shipped.texts == tuple(decision.text for decision in decode(items))
