@@ -163,11 +163,9 @@ class Pear:
     ours = "mbr-decode --utility pear --dtype auto"
 
     def __init__(self, size: Size) -> None:
-        from benchmarks.support.trained_pear import write_trained_released
+        from benchmarks.support.trained_pear import trained_released
 
-        self.model = FOLDER / f"pear-{size.name}"
-        if not self.model.exists():
-            write_trained_released(self.model, layers=size.layers, hidden=size.hidden, heads=size.heads)
+        self.model = trained_released(layers=size.layers, hidden=size.hidden, heads=size.heads)
         self.choices: list[str] = []
 
     def run_ours(self, lists: Lists) -> None:

@@ -5,7 +5,7 @@ comparison of speed with a peer needs a checkpoint that behaves as trained ones 
 this one learns, from an XLM-R with first weights and a vocabulary of its own, how candidates of the bundled translation
 model agree with the references (chrF) and how probable they are.
 
-    write_trained_released(WORK / "pear-12x384", layers=12, hidden=384, heads=12)
+    folder = trained_released(layers=12, hidden=384, heads=12)
 """
 
 from __future__ import annotations
@@ -45,13 +45,16 @@ RECIPE = Recipe(
 )
 
 
-def write_trained_released(root: Path, *, layers: int, hidden: int, heads: int) -> None:
-    """Train and write it; a run that was stopped continues."""
-    groups = judged()
-    start = first_weights(root, groups, layers=layers, hidden=hidden, heads=heads)
-    learn_from, measure_with = split(groups, RECIPE.dev_share, seed=1)
-    trained = train(RECIPE, start, learn_from, measure_with, root.with_name(f"{root.name}-run"), progress=True)
-    save_released(trained, root)
+def trained_released(*, layers: int, hidden: int, heads: int) -> Path:
+    """The folder of the checkpoint; trained once, and a run that was stopped continues."""
+    root = WORK / f"trained-pear-{layers}x{hidden}"
+    if not root.exists():
+        groups = judged()
+        start = first_weights(root, groups, layers=layers, hidden=hidden, heads=heads)
+        learn_from, measure_with = split(groups, RECIPE.dev_share, seed=1)
+        trained = train(RECIPE, start, learn_from, measure_with, root.with_name(f"{root.name}-run"), progress=True)
+        save_released(trained, root)
+    return root
 
 
 def judged() -> list[Group]:
