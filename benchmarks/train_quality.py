@@ -55,6 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--work", type=Path, default=WORK / "quality")
     parser.add_argument("--lessons", type=Path, default=WORK / "pear-en-de", help="lists of train_bundled_pear")
+    parser.add_argument("--kinds", nargs="+", choices=TRAINED, default=TRAINED, help="what to train; default: all")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--lists", type=int, default=300, help="held-out Tatoeba lists")
@@ -73,7 +74,7 @@ def main() -> None:
     learned = split(judged(options.lessons / "lessons.jsonl"), SETTINGS["dev_share"], seed=1)
     models: dict[tuple[str, int], Checkpoint] = {}
     for seed in range(1, options.seeds + 1):
-        for kind in TRAINED:
+        for kind in options.kinds:
             models[kind, seed] = trained(kind, seed, learned, options)
     if options.train_only:
         return
