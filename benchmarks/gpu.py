@@ -54,7 +54,7 @@ def main() -> int:
     dtypes = ("float32", "bf16", "fp16") if device.type == "cuda" else on_cpu
     engines = precisions.engines(checkpoint, dtypes, options.device, threads=0)
     clock = precisions.wall_clock(device)
-    tokens = engines["float32"].tokens(rows)
+    tokens, products = engines["float32"].tokens(rows), precisions.products_of(checkpoint, rows)
     print(f"{describe(device)}; torch {torch.__version__}; {len(rows)} pairs of {tokens:,} tokens\n")
     print("| precision | pairs per second | over float32 | share of the limit | scores against float32 |")
     print("| --- | --- | --- | --- | --- |")
@@ -62,8 +62,8 @@ def main() -> int:
     for dtype, engine in engines.items():
         scores[dtype] = engine.score(rows)
         seconds[dtype] = precisions.fastest(lambda engine=engine: engine.score(rows), clock, options.repeats)  # type: ignore[misc]
-        speed = precisions.operations(checkpoint, tokens) / seconds[dtype]
-        limit = precisions.limit(checkpoint, dtype, engine.batch_tokens, device, clock, options.repeats)
+        speed = precisions.operations(products) / seconds[dtype]
+        limit = precisions.limit(products, dtype, device, clock, options.repeats)
         agreement = "" if dtype == "float32" else precisions.compared(scores["float32"], scores[dtype])
         print(
             f"| {dtype} | {len(rows) / seconds[dtype]:,.0f} | {seconds['float32'] / seconds[dtype]:.2f}x | "

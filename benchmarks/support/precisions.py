@@ -1,7 +1,7 @@
 """What benchmarks of precisions share: pairs to score, the arithmetic of an encoder, and how fast plain products are.
 
-The limit of a precision is a product of matrices of the encoder's own shapes in that precision, with everything else
-left out: no attention, no activation, no rounding of inputs.
+The limit of a precision is the time of products of matrices in that precision, of the shapes and sizes that the
+encoder's linear layers compute, with everything else left out: no attention, no activation, no rounding of inputs.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from __future__ import annotations
 import copy
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from pear.checkpoint import Checkpoint
 from pear.engine import Engine, Row
-from pear.runtime.precision import DTYPES
+from pear.runtime.precision import DTYPES, faster_precisions
 from tests.support.random_pear import CORPUS
 
 Clock = Callable[[], float]
@@ -37,27 +39,58 @@ def pairs(candidates: int, words: int = 7) -> list[Row]:
     return [(source, texts[i], texts[j]) for i in range(candidates) for j in range(i + 1, candidates)]
 
 
-def linear_shapes(checkpoint: Checkpoint) -> list[tuple[int, int]]:
-    """Inputs and outputs of every linear layer of the encoder."""
-    layers = [part for part in checkpoint.network.encoder.modules() if isinstance(part, nn.Linear)]
-    return [(layer.in_features, layer.out_features) for layer in layers]
+@dataclass(frozen=True)
+class Products:
+    """What the linear layers of an encoder of one shape compute: `calls` times about `tokens` rows."""
+
+    inputs: int
+    outputs: int
+    tokens: int
+    calls: int
+
+    @property
+    def operations(self) -> float:
+        """Multiplications and additions."""
+        return 2.0 * self.inputs * self.outputs * self.tokens * self.calls
 
 
-def operations(checkpoint: Checkpoint, tokens: int) -> float:
-    """Multiplications and additions of the linear layers for these tokens."""
-    return 2.0 * tokens * sum(inputs * outputs for inputs, outputs in linear_shapes(checkpoint))
+def products_of(checkpoint: Checkpoint, rows: Sequence[Row]) -> list[Products]:
+    """The products that scoring these rows takes in float32, counted while they are scored.
+
+    Encoders that read each distinct text once put fewer rows through some layers than through others.
+    """
+    network = copy.deepcopy(checkpoint.network)
+    sizes: dict[tuple[int, int], list[int]] = defaultdict(list)
+
+    def count(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        sizes[inputs[0].shape[-1], output.shape[-1]].append(output.shape[:-1].numel())
+
+    for layer in network.encoder.modules():
+        if isinstance(layer, nn.Linear):
+            layer.register_forward_hook(count)
+    with Engine(network, checkpoint.tokenizer, device="cpu", threads=1) as engine:
+        engine.score(rows)
+    return [Products(*shape, round(float(np.mean(each))), len(each)) for shape, each in sorted(sizes.items())]
 
 
-def limit(checkpoint: Checkpoint, dtype: str, tokens: int, device: torch.device, clock: Clock, repeats: int) -> float:
-    """Operations per second of plain products of the encoder's shapes, in batches of these tokens."""
-    shapes = sorted(set(linear_shapes(checkpoint)))
-    counts = [linear_shapes(checkpoint).count(shape) for shape in shapes]
+def operations(products: Sequence[Products]) -> float:
+    return sum(each.operations for each in products)
+
+
+def limit(products: Sequence[Products], dtype: str, device: torch.device, clock: Clock, repeats: int) -> float:
+    """Operations per second of plain products of these shapes and sizes."""
     seconds = 0.0
     with torch.inference_mode():
-        for (inputs, outputs), count in zip(shapes, counts, strict=True):
-            product = _product(inputs, outputs, tokens, dtype, device)
-            seconds += count * fastest(product, clock, repeats)
-    return operations(checkpoint, tokens) / seconds
+        for each in products:
+            product = _product(each.inputs, each.outputs, each.tokens, dtype, device)
+            seconds += each.calls * fastest(product, clock, repeats)
+    return operations(products) / seconds
+
+
+def cpu_precisions() -> tuple[str, ...]:
+    """Those that this processor computes fast."""
+    fast = faster_precisions("cpu")
+    return ("float32", *(name for name in ("bf16", "int8") if name in fast))
 
 
 def fastest(work: Callable[[], object], clock: Clock, repeats: int) -> float:
