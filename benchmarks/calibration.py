@@ -28,7 +28,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.matrices import FOLDER, complete_matrices
+from benchmarks.matrices import complete_matrices, folder_of
 from benchmarks.support.families import FAMILIES
 from benchmarks.support.headlines import headline
 from benchmarks.support.places import WORK
@@ -77,7 +77,7 @@ def sources(only: str, lists: int) -> Iterator[tuple[str, int, int, Callable[[in
         if only in name:
             yield name, lists, lists, partial(_unseen, family)
     for name, title in (("test", "real: bundled PEAR, N = 100"), ("wmt23", "real: WMT23 systems")):
-        if only in title and (FOLDER / name).is_dir():
+        if only in title and folder_of(name).is_dir():
             matrices = real(name)
             yield title, lists, len(matrices), partial(_cyclically, matrices)
 

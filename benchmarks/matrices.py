@@ -12,26 +12,28 @@ are made once, and kept under benchmarks/work; an interrupted run continues.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import multiprocessing
 import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.support.held_out import wmt23_lists
 from benchmarks.support.places import TATOEBA, WORK
-from benchmarks.support.tatoeba import lists, parts, read
+from benchmarks.support.tatoeba import candidate_lists as made_lists
+from benchmarks.support.tatoeba import parts
 from candidates.generation import Settings
-from candidates.lists import Candidate, CandidateList
+from candidates.lists import CandidateList
 from mbr import decode, get_utility
 from pear.shipped import DEFAULT, SHIPPED
 
-FOLDER = WORK / "matrices"
-# Sources whose lists were made, and how many of them have matrices.
-SETS = {"development": (150, 40), "test": (1000, 200), "wmt23": (0, 115)}
+# Lists of each set.
+SETS = {"development": 40, "test": 200, "wmt23": 115}
 
 
 @dataclass(frozen=True)
@@ -45,21 +47,23 @@ class Complete:
 def candidate_lists(name: str) -> list[CandidateList]:
     if name == "wmt23":
         judged = wmt23_lists(every=4)
-        return [CandidateList.of(item.source, item.texts, id=k) for k, item in enumerate(judged)]
-    count, _ = SETS[name]
-    file = WORK / "quality" / f"{name}-{count}.jsonl"
+        return [CandidateList.of(item.source, item.texts, id=k) for k, item in enumerate(judged[: SETS[name]])]
+    file = WORK / "matrices" / f"{name}-{SETS[name]}.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
-    items = read(lists(file, parts(TATOEBA)[name][:count], Settings(nbest=100)))
-    return [
-        CandidateList.of(item["source"], [Candidate(c["text"], c["logprob"]) for c in item["candidates"]], id=k)
-        for k, item in enumerate(items)
-    ]
+    return made_lists(file, parts(TATOEBA)[name][: SETS[name]], Settings(nbest=100))
+
+
+def folder_of(name: str) -> Path:
+    """Where the matrices of a set are: those of another PEAR have another folder."""
+    weights = (SHIPPED / DEFAULT / "model.safetensors").read_bytes()
+    return WORK / "matrices" / f"{name}-{hashlib.blake2b(weights, digest_size=4).hexdigest()}"
 
 
 def complete_matrices(name: str) -> Iterator[Complete]:
     """The matrices of a set that exist, in order."""
-    for item in candidate_lists(name)[: SETS[name][1]]:
-        file = FOLDER / name / f"{item.id}.npy"
+    folder = folder_of(name)
+    for item in candidate_lists(name):
+        file = folder / f"{item.id}.npy"
         if file.exists():
             yield Complete(item, np.load(file))
 
@@ -68,9 +72,9 @@ def make(names: list[str], limit: int | None, worker: int, workers: int) -> None
     """Make the matrices of this worker's share of each set, on one thread."""
     with get_utility("pear", model=SHIPPED / DEFAULT, device="cpu", threads=1) as utility:
         for name in names:
-            folder = FOLDER / name
+            folder = folder_of(name)
             folder.mkdir(parents=True, exist_ok=True)
-            wanted = candidate_lists(name)[: SETS[name][1] if limit is None else limit]
+            wanted = candidate_lists(name)[:limit]
             for item in wanted[worker::workers]:
                 file = folder / f"{item.id}.npy"
                 if file.exists() or len(item) < 2:
