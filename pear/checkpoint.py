@@ -5,6 +5,8 @@
 | ours | `config.json` (the encoder's configuration plus a `pear` section), `model.safetensors`, tokenizer files, `README.md` |
 | released | `checkpoints/model.ckpt` (Lightning) and `hparams.yaml`; the encoder's configuration and tokenizer are looked up by the hyper-parameter `pretrained_model` |
 
+A metric over two translation models (`pear.runtime.reader`), such as the bundled one, has our layout only.
+
 Loading is safe: safetensors, or torch's restricted unpickler with a few harmless types (pear/runtime/lightning.py). A file that needs
 more than that could run any program while it loads; it is refused, never silently trusted.
 """  # noqa: E501
@@ -140,6 +142,10 @@ def save_released(checkpoint: Checkpoint, root: str | Path, *, final: str | Path
     """Write the layout that pear-mt loads; the encoder's configuration and tokenizer go to `<root>/encoder`.
 
     The layout records where the encoder is; `final` is where the folder will stand if it is to be moved.
+
+    Raises:
+        ModelError: pear-mt has no encoder of this type; that of the bundled PEAR, over two translation models
+            (`pear.runtime.reader`), is one.
     """
     root = _new_folder(root)
     network = checkpoint.network

@@ -25,6 +25,10 @@ quick start:
 
 The result is loaded again and must score like the original."""
 
+LAYOUT_HELP = """\
+layout to write; released is what pear-mt loads, which has no encoder for a PEAR over two translation models, such as
+the bundled en-de"""
+
 PICKLE_HELP = """\
 load a checkpoint that holds more than plain tensors. Such a file is a program: loading it can do anything
 you can do on this machine. Only for files whose maker you trust that far"""
@@ -34,7 +38,7 @@ def parser() -> Parser:
     p = Parser("pear-convert", "Convert a PEAR checkpoint.", QUICK_START)
     p.add_argument("model", help="checkpoint to read: a folder, a .ckpt file, or a hub name")
     p.add_argument("folder", help="folder to write; must not exist")
-    p.add_argument("--to", choices=("ours", "released"), default="ours", help="layout to write")
+    p.add_argument("--to", choices=("ours", "released"), default="ours", help=LAYOUT_HELP)
     p.add_argument("--allow-pickle", action="store_true", help=PICKLE_HELP)
     add_model_options(p, "checkpoint", ("revision", "encoder", *HUB))
     add_message_options(p)

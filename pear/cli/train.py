@@ -106,7 +106,7 @@ def parser() -> Parser:
         nargs="+",
         metavar="FOLDER",
         help="the encoder of a CTranslate2 model of this package; with a second folder, the model of the other "
-        "direction: both models whole, under new layers",
+        "direction: both models whole, under new layers; pear-mt cannot load such a metric",
     )
     g.add_argument(
         "--layers",
@@ -134,7 +134,7 @@ def parser() -> Parser:
     g = add_model_options(p, "run", ("threads",))
     g.add_argument("--device", default="auto", help="auto, cpu, cuda, mps")
     g.add_argument("--parallel", choices=("auto", "ddp", "fsdp"), default="auto", help="under torchrun (auto: ddp)")
-    g.add_argument("--half", action="store_true", help="write the weights in float16")
+    g.add_argument("--half", action="store_true", help="write weights in float16, or in int8 where that loses nothing")
     add_message_options(p)
     return p
 
