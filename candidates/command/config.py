@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from candidates.command.console import hyphenated
 from candidates.command.journal import was_interrupted
 from candidates.common.errors import InputError, UsageError
@@ -81,6 +79,8 @@ def finished_with(output: Path, options: argparse.Namespace, others: Sequence[Pa
 
 def _same_options(saved: str, options: argparse.Namespace) -> bool:
     """Whether these options are the saved ones, or those with what the run resolved, as --config gives them back."""
+    import yaml
+
     typed, _, resolved = saved.partition(f"{RESOLVED}\n")
     if typed.rstrip("\n") == _given(options).rstrip("\n"):
         return True
@@ -112,11 +112,15 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _yaml(settings: Mapping[str, Any]) -> str:
+    import yaml
+
     return str(yaml.safe_dump(dict(settings), allow_unicode=True, sort_keys=False)) if settings else ""
 
 
 def _words(parser: argparse.ArgumentParser, path: Path, argv: Sequence[str]) -> list[str]:
     """The options of the file as words of a command line. A list of `argv` takes the place of the file's list."""
+    import yaml
+
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as exc:

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from candidates.common.errors import InputError, UsageError
 from candidates.common.text import yaml_problem
 from candidates.lists import Origin
@@ -57,6 +55,8 @@ def recipe_for(origin: Origin | None) -> Recipe | None:
 
 def recipe_yaml(recipe: Recipe) -> str:
     """The recipe as YAML, everything spelled out, for `--recipe` to take back."""
+    import yaml
+
     mapping = recipe_mapping(recipe)
     # PyYAML writes these line separators as they are and reads them back as others.
     unicode = not set(json.dumps(mapping, ensure_ascii=False)) & set(SEPARATORS)
@@ -119,6 +119,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _parsed(text: str, where: str) -> dict[str, Any]:
+    import yaml
+
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as exc:

@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import yaml
-
 from candidates.common.errors import UsageError
 from mbr.recipe.plan import Changes
 from mbr.recipe.value import GuardSpec, PrefilterSpec, parse_guards
@@ -153,6 +151,8 @@ def option_pairs(pairs: Iterable[str], where: str) -> dict[str, Any]:
 
 def scalar(text: str) -> Any:
     """A number, true or false where the text is one, else the text."""
+    import yaml
+
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:

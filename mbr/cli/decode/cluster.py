@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from candidates.command.console import Console
 from candidates.command.model_options import model_options
 from candidates.command.streams import keep_for_data
@@ -90,6 +88,8 @@ def on_cluster(plan: DecoderPlan, options: argparse.Namespace, console: Console)
 
 
 def _runtime_env(file: str | None) -> dict[str, Any] | None:
+    import yaml
+
     if file is None:
         return None
     try:
