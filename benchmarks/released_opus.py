@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from benchmarks.support.choosing import Chooser, Table
 from benchmarks.support.multi30k import SETS, texts
 from benchmarks.support.places import WORK
 from candidates.backends.convert import convert
+from candidates.common.text import atomic_output
 from candidates.formats import read_lists, render_list
 from candidates.generation import Settings, open_generator
 from candidates.lists import CandidateList
@@ -38,6 +39,8 @@ from mbr.alignment.training import train, write_table
 from mbr.recipe import Recipe, TermSpec, recipe_yaml
 from mbr.tune import tune
 from mbr.tune.tuning import Work
+
+BLOCK = 100  # sources whose lists are kept together
 
 
 def main() -> None:
@@ -112,20 +115,25 @@ def converted(model: str, work: Path) -> Path:
 
 
 def made_lists(model: Path, name: str, count: int, work: Path, threads: int) -> list[CandidateList]:
-    """100-best lists of the first sources of a set, made once."""
-    file = work / f"{name}-{count}.jsonl"
-    if not file.exists():
-        with (
-            timed(f"beams of 100 for {count} sources of {name}"),
-            open_generator(Settings(nbest=100), model=str(model), device="cpu", threads=threads) as generator,
-        ):
-            rendered = []
-            for item in generator.generate(texts(name, "en", count)):
-                if not isinstance(item, CandidateList):
-                    raise item.error
-                rendered.append(render_list(item, "jsonl", 0))
-            file.write_bytes(b"".join(rendered))
-    return [item for item in read_lists(file) if isinstance(item, CandidateList)]
+    """100-best lists of the first sources of a set, made once; a run that was stopped continues with the next block."""
+    sources = texts(name, "en", count)
+    lists: list[CandidateList] = []
+    with ExitStack() as stack:
+        generator = None
+        for first in range(0, count, BLOCK):
+            file = work / f"{name}-{first:04d}-{min(first + BLOCK, count):04d}.jsonl"
+            if not file.exists():
+                settings = Settings(nbest=100)
+                generator = generator or stack.enter_context(
+                    open_generator(settings, model=str(model), device="cpu", threads=threads)
+                )
+                with timed(f"beams of 100, {file.stem}"), atomic_output(file) as stream:
+                    for item in generator.generate(sources[first : first + BLOCK]):
+                        if not isinstance(item, CandidateList):
+                            raise item.error
+                        stream.write(render_list(item, "jsonl", 0))
+            lists += [item for item in read_lists(file) if isinstance(item, CandidateList)]
+    return lists
 
 
 def pairs_of(lists: list[CandidateList]) -> Iterator[tuple[str, str]]:
