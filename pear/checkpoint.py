@@ -147,12 +147,15 @@ def save_released(checkpoint: Checkpoint, root: str | Path, *, final: str | Path
         ModelError: pear-mt has no encoder of this type; that of the bundled PEAR, over two translation models
             (`pear.runtime.reader`), is one.
     """
-    root = _new_folder(root)
     network = checkpoint.network
     encoder_type = network.encoder.config.model_type
     names = {kind: name for name, kind in reversed(ENCODER_TYPES.items())}
     if encoder_type not in names:
-        raise ModelError(f"the released layout has no name for an encoder of type {encoder_type}")
+        raise ModelError(
+            f"{checkpoint.name} has an encoder of type {encoder_type}; the released layout, which pear-mt loads, has "
+            f"only {', '.join(names)}; keep our layout, which mbr-decode loads, or give a PEAR with one of these"
+        )
+    root = _new_folder(root)
     encoder = root / "encoder"
     network.encoder.config.save_pretrained(encoder)
     _save_tokenizer(checkpoint.tokenizer, encoder)

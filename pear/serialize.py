@@ -22,13 +22,17 @@ from pear.runtime.token_store import Ints, TokenStore
 
 @dataclass(frozen=True)
 class Layout:
-    """The special tokens of an encoder and how many tokens it takes."""
+    """The special tokens of an encoder and how many tokens it takes.
+
+    `unknown` takes the place of special tokens that a text spells (`</s>`), for encoders that find texts by them.
+    """
 
     start: int
     separator: int
     padding: int
     separators_between: int
     max_tokens: int
+    unknown: int | None = None
 
     @property
     def content_budget(self) -> int:
@@ -43,6 +47,12 @@ class Layout:
         """Tokens that are not content: one start, one end, and the separators between the texts."""
         return 2 + (texts - 1) * self.separators_between
 
+    def content(self, tokens: Ints) -> Ints:
+        """Tokens of texts as the encoder takes them."""
+        if self.unknown is None:
+            return tokens
+        return np.where(np.isin(tokens, (self.start, self.separator, self.padding)), self.unknown, tokens)
+
     @classmethod
     def of(cls, tokenizer: Any, config: Any) -> Layout:
         """Read the layout off a transformers tokenizer and encoder configuration."""
@@ -55,7 +65,8 @@ class Layout:
         roberta = "roberta" in config.model_type or config.model_type in ROBERTA_LIKE
         # RoBERTa counts positions from padding_idx + 1 = 2. The released metric subtracts 2 for every encoder.
         max_tokens = config.max_position_embeddings - 2
-        return cls(*tokens, separators_between=2 if roberta else 1, max_tokens=max_tokens)
+        unknown = tokenizer.unk_token_id if config.model_type == READER else None
+        return cls(*tokens, separators_between=2 if roberta else 1, max_tokens=max_tokens, unknown=unknown)
 
 
 ROBERTA_LIKE = ("camembert", "xmod", READER)  # RoBERTa under another name, or texts laid out as for it
@@ -102,5 +113,5 @@ def lay_out(layout: Layout, store: TokenStore, texts: Ints, granted: Ints) -> Ba
     origin = store.offsets[texts] - starts  # add a column to get its place in the store
     for k in range(count):
         row, place = np.nonzero(spans[:, k])
-        ids[row, place] = store.tokens[origin[row, k] + place]
+        ids[row, place] = layout.content(store.tokens[origin[row, k] + place])
     return Batch(ids, attention, spans)

@@ -54,18 +54,29 @@ class TranslationReader(nn.Module):
         self.types = make_embedding(SPECIAL + 1, width)
         self.layers = nn.ModuleList(PreNormLayer(config) for _ in range(config.num_hidden_layers))
         self.norm = make_norm(config)
-        # Who answers for the translation models; training puts a memory of what they said before in its place.
-        self.translate: Callable[[Texts], Translations] = self.translations
+        # Answers in the place of the translation models: while training, a memory of what they said before. Not a
+        # method of the reader's own: weights that refer to themselves are not released when they are let go of.
+        self.memory: Callable[[Texts], Translations] | None = None
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> EncoderOutput:
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        output_hidden_states: bool = False,
+        return_dict: bool = True,
+    ) -> EncoderOutput:
         """Token ids and mask [rows, tokens]; without a mask, padding is what has its id."""
         present = (input_ids != self.config.pad_token_id) if attention_mask is None else attention_mask.bool()
         texts = Texts.of(input_ids, present, self.config)
         states = self._tokens(texts) + self.types(texts.types)  # [rows, tokens, hidden]
         mask = None if bool(present.all()) else present[:, None, None, :]
+        read = []
         for layer in self.layers:
+            if output_hidden_states:
+                read.append(states)
             states = layer(states, mask)
-        return EncoderOutput(self.norm(states))
+        states = self.norm(states)
+        return EncoderOutput(states, (*read, states) if output_hidden_states else None)
 
     def translations(self, texts: Texts) -> Translations:
         """What the translation models expect of the distinct texts of a batch."""
@@ -77,7 +88,7 @@ class TranslationReader(nn.Module):
 
     def _tokens(self, texts: Texts) -> Tensor:
         """What the models say of each token [rows, tokens, hidden]; zeros for tokens of no text."""
-        candidates, answers = texts.candidates, self.translate(texts)
+        candidates, answers = texts.candidates, (self.memory or self.translations)(texts)
         of_words = candidates != self.config.pad_token_id, texts.sources[texts.source_of] != self.config.pad_token_id
         parts = [summaries(*each) for each in zip((answers.chances, answers.source_chances), of_words, strict=True)]
         own, _ = with_end(candidates, self.config.eos_token_id, self.config.pad_token_id)
@@ -91,7 +102,13 @@ class TranslationReader(nn.Module):
             evidence = self.source_expected[slot](answers.source_expected)
             evidence = evidence + self.source_likelihood[slot](answers.source_chances)
             values = values + torch.cat([zero, evidence.flatten(0, 1)])[places]
-        return values
+        return values + self._unused(len(texts.source_places)) if torch.is_grad_enabled() else values
+
+    def _unused(self, slots: int) -> Tensor:
+        """Zero, of the weights for candidates that rows do not have: processes that learn together wait for each."""
+        parts = (*self.source_expected[slots:], *self.source_likelihood[slots:])
+        zero = self.types.weight.new_zeros(())
+        return zero * sum((weight.sum() for part in parts for weight in part.parameters()), zero)
 
 
 @dataclass(frozen=True)
@@ -163,10 +180,10 @@ class Texts:
             return own.gather(1, places).masked_fill(~inside, padding)
 
         width = max(int(lengths[:, 0].max()), 1)  # rows without any column cannot be compared
-        sources, source_number = torch.unique(taken(0, width), dim=0, return_inverse=True)
+        sources, source_number = distinct_rows(taken(0, width))
         longest = int(lengths[:, 1:].max())
         keyed = [torch.cat([source_number[:, None], taken(k, longest)], dim=1) for k in range(1, count)]
-        distinct, candidate_number = torch.unique(torch.cat(keyed), dim=0, return_inverse=True)
+        distinct, candidate_number = distinct_rows(torch.cat(keyed))
         candidates = distinct[:, 1:]
 
         offset, place = column[:-1] - starts[..., None], torch.zeros_like(ids)
@@ -184,6 +201,13 @@ class Texts:
             place = torch.where(inside, base + offset[:, k], place)
             types = torch.where(inside & content, SOURCE + k, types)
         return cls(sources, candidates, distinct[:, 0], place, torch.stack(slots), types)
+
+
+def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct rows, and where each row is among them."""
+    # Apple's GPUs find no distinct rows before torch 2.10.
+    found, numbers = torch.unique(rows.cpu() if rows.device.type == "mps" else rows, dim=0, return_inverse=True)
+    return found.to(rows.device), numbers.to(rows.device)
 
 
 class TranslationModel(nn.Module):

@@ -137,7 +137,9 @@ class Sharded(Replicated):
         mesh = init_device_mesh(torch.device(self.device).type, (self.size,))
         whole = {weight for weight in learner.parameters() if not weight.dim()}
         stacks = [module for module in learner.network.encoder.modules() if isinstance(module, nn.ModuleList)]
-        for layer in max(stacks, key=len, default=()):
+        # Where nothing learns, a process may go without a layer (`pear.training.translation_memory`) that others wait
+        # to put together.
+        for layer in max(stacks, key=_learnable, default=()):
             fully_shard(layer, mesh=mesh)
         fully_shard(learner, mesh=mesh, ignored_params=whole)
         return learner.to(self.device)  # what is not divided
@@ -265,6 +267,11 @@ def _without_weights(network: nn.Module) -> nn.Module:
         for weight in network.parameters()
     }
     return copy.deepcopy(network, empty)
+
+
+def _learnable(module: nn.Module) -> int:
+    """Numbers that learn."""
+    return sum(weight.numel() for weight in module.parameters() if weight.requires_grad)
 
 
 def _is_divided(value: Any) -> bool:

@@ -22,6 +22,8 @@ from candidates.training.loop import learn_pieces
 from pear.checkpoint import Checkpoint, load_checkpoint
 from pear.model import HeadConfig, ResumeMetricNetwork, build_network
 from pear.runtime.hub import ENCODER_WEIGHTS, fetch
+from pear.runtime.reader import TranslationReader
+from pear.runtime.shapes import READER, EncoderConfig
 from pear.training.origin import Origin
 from pear.training.reader import LAYERS, start_from_translators
 from pear.training.recipe import Kind
@@ -71,6 +73,11 @@ def _from_model(kind: Kind, origin: Origin) -> Checkpoint:
         raise UsageError("hidden_sizes is for a fresh head; the model has one")
     if same_head and origin.architecture not in (None, before.config.architecture):
         raise UsageError(f"the model has the architecture {before.config.architecture}, not {origin.architecture}")
+    if isinstance(before.encoder, TranslationReader) and origin.architecture == "comet":
+        raise UsageError(
+            "architecture comet encodes each text alone, the model's two translators read them together; leave the "
+            "architecture out, or begin with another model"
+        )
     if before.kind == kind:
         return checkpoint
     network = build_network(kind, before.encoder, before.config if same_head else _head(kind, origin))
@@ -95,6 +102,11 @@ def _from_encoder(origin: Origin) -> tuple[Any, Any]:
             local_files_only=origin.offline,
             files=ENCODER_WEIGHTS,
         )
+    if _is_reader(folder):
+        raise ModelError(
+            f"{folder} is a metric over two translation models, not an encoder of transformers; give it by --from, or "
+            "begin with its translation models (--from-translator FOLDER FOLDER)"
+        )
     try:
         encoder, loading = AutoModel.from_pretrained(
             folder, add_pooling_layer=False, trust_remote_code=False, output_loading_info=True
@@ -109,6 +121,15 @@ def _from_encoder(origin: Origin) -> tuple[Any, Any]:
             "metric is given by --from"
         )
     return encoder.float(), tokenizer
+
+
+def _is_reader(folder: Path) -> bool:
+    """Whether a folder's encoder is our own, which transformers does not know; False where that cannot be read."""
+    try:
+        config = EncoderConfig.of_folder(folder)
+    except (OSError, ValueError, ModelError):  # what is wrong, transformers finds
+        return False
+    return config is not None and config.model_type == READER
 
 
 def _from_translators(forward: Path, backward: Path | None = None, *, layers: int | None) -> tuple[Any, Any]:

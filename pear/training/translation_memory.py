@@ -27,13 +27,13 @@ MOST_BYTES = 6 * 1024**3  # then nothing more is kept
 def keep_translations(encoder: Any) -> None:
     """From now on the encoder computes no translation twice; other encoders, and ones whose models learn, are left."""
     if isinstance(encoder, TranslationReader) and not encoder.forward_model.learns:
-        encoder.translate = TranslationMemory(encoder)
+        encoder.memory = TranslationMemory(encoder)
 
 
 def forget_translations(encoder: Any) -> None:
     """The encoder translates again, in full precision."""
     if isinstance(encoder, TranslationReader):
-        encoder.translate = encoder.translations
+        encoder.memory = None
 
 
 class TranslationMemory:

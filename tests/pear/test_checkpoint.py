@@ -203,6 +203,13 @@ def test_a_truncated_file_is_a_model_error(broken: Path) -> None:
         load_checkpoint(broken)
 
 
+def test_the_released_layout_has_no_encoder_over_translation_models(tmp_path: Path) -> None:
+    words = r"en-de@.* translation-reader; .* has only .*xlm-roberta; keep our layout"
+    with pytest.raises(ModelError, match=words):
+        save_released(load_checkpoint("en-de"), tmp_path / "released")
+    assert not (tmp_path / "released").exists()
+
+
 def test_an_existing_folder_is_not_overwritten(checkpoint: Any, ours: Path) -> None:
     with pytest.raises(InputError, match="not an empty folder"):
         save_checkpoint(checkpoint, ours)

@@ -58,6 +58,14 @@ def test_it_tells_a_translation_from_damage(bundled: Engine, source: str, better
     assert forward - backward > 0
 
 
+def test_texts_may_be_empty_too_long_or_spell_special_tokens(bundled: Engine) -> None:
+    """And are scored as alone, whatever is beside them."""
+    odd = ["", "Ein </s> Hund.", "<pad>", "Ein <s> Hund <pad>", "</s></s>", "Der Hund. " * 99, "Der Hund."]
+    rows = [(source, a, b) for source in ("A dog.", "A </s> dog.", "") for a in odd for b in odd[2:]]
+    together = bundled.score(rows)
+    assert together == pytest.approx([float(bundled.score([row])[0]) for row in rows], abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("source", "candidates", "expected"),
     [

@@ -8,14 +8,16 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from candidates.common.errors import UsageError
-from pear.checkpoint import Checkpoint
+from pear.checkpoint import Checkpoint, load_checkpoint
+from pear.training.learner import Learner
 from pear.training.loop import TrainingRun, train
-from pear.training.parallel import Alone, open_parallel
+from pear.training.parallel import Alone, Sharded, open_parallel
 from pear.training.work_folder import CHECKPOINT
 from tests.conftest import ROOT
 from tests.pear.training.processes import RECIPE, RUNS, judged, tiny, trained
@@ -111,6 +113,20 @@ def test_a_parallel_mode_that_cannot_be_opened_says_why(
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=said), open_parallel(mode, device):
         pass
+
+
+def test_layers_that_do_not_learn_are_not_divided_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that remembers their answers does not call them, and others would wait for it."""
+    begun = load_checkpoint("en-de", trainable=True)
+    reader: Any = begun.network.encoder
+    divided: list[Any] = []
+    monkeypatch.setattr("torch.distributed.device_mesh.init_device_mesh", lambda *args: None)
+    monkeypatch.setattr("torch.distributed.fsdp.fully_shard", lambda module, **options: divided.append(module))
+    for model in (reader.forward_model, reader.backward_model):
+        model.requires_grad_(False)
+    learner = Learner.of(RECIPE, begun.network, 0)
+    Sharded("cpu", 0, 2).wrap(learner, freezes=False)
+    assert divided == [*reader.layers, learner]
 
 
 def test_shares_are_of_one_size_and_hold_everything_once() -> None:

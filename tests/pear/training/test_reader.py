@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from candidates.common.errors import ModelError
+from candidates.common.errors import ModelError, UsageError
 from pear.checkpoint import Checkpoint
 from pear.training.loop import train
 from tests.pear.training.runs import ALONE, BUNDLED, GROUPS, log
@@ -113,6 +113,28 @@ def test_translators_of_different_vocabularies_are_refused(tmp_path: Path) -> No
     random_translators(tmp_path, "float32")
     with pytest.raises(ModelError, match="different vocabularies"):
         start_from_translators(tmp_path / "there", BUNDLED)
+
+
+def test_every_weight_takes_part_where_rows_have_one_candidate(tmp_path: Path) -> None:
+    """Else processes that learn together wait for its gradient."""
+    from pear.training.reader import start_from_translators
+
+    random_translators(tmp_path, "float32")
+    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back")
+    reader(*laid_out([tuple(CORPUS[:2])], tokenizer, reader)).last_hidden_state.sum().backward()
+    learning = [(name, weight) for name, weight in reader.named_parameters() if weight.requires_grad]
+    assert [name for name, weight in learning if weight.grad is None] == []
+
+
+def test_what_cannot_begin_with_two_translators_says_what_can(tmp_path: Path) -> None:
+    from pear.shipped import SHIPPED
+    from pear.training.origin import Origin
+    from pear.training.start import begin
+
+    with pytest.raises(UsageError, match="two translators read them together; leave the architecture out"):
+        begin("resume", Origin(model="en-de", architecture="comet"))
+    with pytest.raises(ModelError, match="not an encoder of transformers; give it by --from"):
+        begin("pear", Origin(encoder=str(SHIPPED / "en-de")))
 
 
 def random_translators(folder: Path, quantization: str) -> tuple[Any, Any, Any]:
