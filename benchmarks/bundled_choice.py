@@ -7,9 +7,9 @@
 Proves that `mbr-decode --nbest 100`, as it comes, chooses better translations than the beam, what each part of its
 recipe adds, and what PEAR alone does. Sources are of a part that no model and no weight was fitted on; candidates are
 the bundled translation model's 100-best. Choices are judged against the references by chrF and by the similarity of
-sentence embeddings, means over sentences, and by BLEU; differences from the beam's best come with 95 % intervals of a
-paired bootstrap. PEAR learned from scores of the same embeddings (on other sources), so chrF and BLEU are the
-independent judges.
+sentence embeddings, means over sentences, and by BLEU; differences from the beam's best, and of the recipe from the one
+without PEAR, come with 95 % intervals of a paired bootstrap. PEAR and the weights of the recipe were fitted to chrF and
+the same embeddings (on other sources), so BLEU is the only independent judge.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from benchmarks.support import multi30k
-from benchmarks.support.choosing import Choice, Chooser, Row, Table
+from benchmarks.support.choosing import BEAM, COLUMNS, Choice, Chooser, Row, Table
 from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.support.quotes import add_keep_option, keep
 from benchmarks.support.tatoeba import candidate_lists, parts, references
@@ -35,6 +35,7 @@ from candidates.training.split import Part
 from mbr.recipe import Recipe, read_recipe
 
 MULTI30K = "multi30k"
+WITHOUT = "the recipe without PEAR"
 PARTS: dict[str, Part] = {"development": "unseen", "held-out": "unseen", "test": "test"}
 
 
@@ -43,6 +44,7 @@ def main() -> None:
     parser.add_argument("--part", default="held-out", choices=(*PARTS, MULTI30K))
     parser.add_argument("--sources", type=int, default=1000)
     parser.add_argument("--recipe", default="en-de", help="the recipe to take apart")
+    parser.add_argument("--others", nargs="+", default=[], metavar="NAME=FILE", help="other recipes, a row for each")
     parser.add_argument("--pear", type=Path, help="another PEAR, to compare alone with the bundled one")
     parser.add_argument("--single", type=Path, help="folder of a single-candidate model to rerank with")
     parser.add_argument("--alone", type=int, default=300, help="sources for the rows of PEAR without terms")
@@ -57,14 +59,32 @@ def main() -> None:
     lists = candidate_lists(file, sources, Settings(nbest=100))
     table = Table(lists, [golden[item.source] for item in lists])
     with Chooser(options.work / "scores.sqlite", options.threads) as chooser:
-        for name, choose in ways_of_choosing(table, read_recipe(options.recipe), options.single, chooser).items():
+        recipe = read_recipe(options.recipe)
+        for name, choose in ways_of_choosing(table, recipe, options.single, chooser).items():
             table.row(name, choose)
+        for name, _, file in (other.partition("=") for other in options.others):
+            table.row(name, partial(chooser.choose, lists, read_recipe(file)))
+        gains = table.gains(recipe_name(recipe), WITHOUT)
+        words = [
+            f"{title} {gains[key][0]:+.{digits}f} [{gains[key][1]:+.{digits}f}, {gains[key][2]:+.{digits}f}]"
+            for key, digits, title in COLUMNS
+        ]
+        print(f"the recipe over the one without PEAR: {', '.join(words)}")
         alone = Table(lists[: options.alone], [golden[item.source] for item in lists[: options.alone]])
         for model in ("en-de", *([str(options.pear)] if options.pear else [])):
             pear = Recipe("pear", {"model": model}, weights="uniform")
             alone.row(f"PEAR alone ({model})", partial(chooser.choose, alone.lists, pear))
     if options.keep:
-        keep("bundled_choice", quoted_values([*table.rows, *alone.rows]))
+        over = {
+            f"over-without-pear.{key}.{part}": value
+            for key, gain in gains.items()
+            for part, value in zip(("gain", "low", "high"), gain, strict=True)
+        }
+        keep(
+            "bundled_choice",
+            quoted_values([*table.rows, *alone.rows]) | over,
+            "" if options.part == "test" else options.part,
+        )
     rows = [asdict(row) for part in (table, alone) for row in part.rows]
     (options.work / f"{options.part}-{options.sources}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
@@ -79,7 +99,7 @@ def sources_and_references(part: str, count: int) -> tuple[list[str], dict[str, 
 
 def quoted_values(rows: Sequence[Row]) -> dict[str, float]:
     """What pages quote: of each way of choosing and judge the value, the gain over the beam and its interval."""
-    short = {"the beam's best": "beam", "the recipe without PEAR": "without-pear"}
+    short = {BEAM: "beam", WITHOUT: "without-pear"}
     values: dict[str, float] = {}
     for row in rows:
         plain = "recipe" if row.name.startswith("recipe ") else re.sub(r"[^\w-]+", "-", row.name.lower()).strip("-")
@@ -98,10 +118,12 @@ def ways_of_choosing(
     lists, by_recipe = table.lists, chooser.choose
     without = replace(recipe, utility="none", options={}, strategy=None, strategy_options={})
     ways: dict[str, Callable[[], Choice]] = {
-        "the beam's best": lambda: np.zeros(len(lists), np.int64),
-        f"recipe `{recipe_words(recipe)}`": lambda: by_recipe(lists, recipe),
-        "the recipe without PEAR": lambda: by_recipe(lists, without),
+        BEAM: lambda: np.zeros(len(lists), np.int64),
+        recipe_name(recipe): lambda: by_recipe(lists, recipe),
+        WITHOUT: lambda: by_recipe(lists, without),
     }
+    logprob = tuple(term for term in recipe.terms if term.name == "logprob")
+    ways["PEAR and `logprob`"] = lambda: by_recipe(lists, replace(recipe, terms=logprob))
     for term in recipe.terms:
         fewer = tuple(other for other in recipe.terms if other != term)
         ways[f"without PEAR and `{term.name}`"] = partial(by_recipe, lists, replace(without, terms=fewer))
@@ -117,8 +139,9 @@ def ways_of_choosing(
     return ways
 
 
-def recipe_words(recipe: Recipe) -> str:
-    return " + ".join([recipe.utility, *(f"{term.weight:g} {term.name}" for term in recipe.terms)])
+def recipe_name(recipe: Recipe) -> str:
+    """As a row of the table shows it."""
+    return "recipe `" + " + ".join([recipe.utility, *(f"{term.weight:g} {term.name}" for term in recipe.terms)]) + "`"
 
 
 if __name__ == "__main__":

@@ -47,16 +47,16 @@ COMMON: dict[str, Any] = {
     "absolute_share": 0.1,
     "batch_tokens": 4096,
     "pairs_per_source": 8,
-    "dev_share": 0.01,
-    "dev_lists": 120,
-    "dev_candidates": 8,
+    "dev_share": 0.02,
+    "dev_lists": 300,
+    "dev_candidates": 13,
     "select": "pdp",
     "optimizer": "muon",
 }
-FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=1100, every=200, warm_up=0.03)
-SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=300, every=100, warm_up=0.1, seed=2)
-SOURCES = 4000  # lists to learn from
-FITTED = 2000  # lists that the teacher's weights are fitted on
+FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=1700, every=340, warm_up=0.03)
+SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=300, every=150, warm_up=0.1, seed=2)
+SOURCES = 11_424  # lists to learn from
+FITTED = 4000  # lists that the teacher's weights are fitted on
 STAGES = ("lists", "evidence", "first", "second")
 
 

@@ -266,13 +266,17 @@ def test_the_picture_is_up_to_date() -> None:
 
 
 def test_the_walk_of_a_sentence_is_up_to_date() -> None:
-    """Its words; int8 gives a little other numbers on other processors. `python -m benchmarks.walk` renews it."""
+    """Its words; `python -m benchmarks.walk` renews it."""
+    from benchmarks.transcripts import other_processor
     from benchmarks.walk import decided, draw
 
     def words(picture: str) -> list[str]:
         return re.findall(r">([^<>]*[a-z]{3}[^<>]*)</text>", picture)
 
-    assert words(draw(*decided())) == words(page("docs/walk.svg"))
+    drawn, kept = words(draw(*decided())), words(page("docs/walk.svg"))
+    if drawn != kept and other_processor():
+        pytest.skip(f"the choice differs: {other_processor()}")
+    assert drawn == kept
 
 
 def test_pictures_follow_the_readers_light_or_dark_mode() -> None:

@@ -15,6 +15,7 @@ from benchmarks.transcripts import (
     fingerprints,
     is_guide,
     missing,
+    other_processor,
     outdated,
     prepare,
     renewed,
@@ -22,6 +23,7 @@ from benchmarks.transcripts import (
     same,
     steps,
 )
+from candidates.common.words import counted
 from tests.conftest import ROOT
 from tests.support.pages import page
 
@@ -43,9 +45,14 @@ def test_a_page_shows_what_its_commands_print(file: Path, tmp_path: Path) -> Non
     prepare(tmp_path)
     found = steps(text, whole=is_guide(file))
     assert found, f"{file.name} has no commands that can be run here"
+    different = []
     for step in found:
         printed = run(step, tmp_path)
-        assert step.shown is None or same(step, printed), f"{step.commands}\n{step.shown}\n{printed}"
+        if step.shown is not None and not same(step, printed):
+            different.append(f"{step.commands}\n{step.shown}\n{printed}")
+    if different and other_processor():
+        pytest.skip(f"{counted(len(different), 'transcript')} of {_name(file)} differ: {other_processor()}")
+    assert not different, different[0]
 
 
 def test_pages_whose_transcripts_are_run_elsewhere_still_have_some() -> None:

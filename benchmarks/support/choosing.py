@@ -31,11 +31,13 @@ from mbr.utilities.chrf import ChrF
 Choice = NDArray[np.int64]
 Floats = NDArray[np.float64]
 DRAWS = 2000
+BEAM = "the beam's best"
 # Column, decimals, its heading.
 COLUMNS = (
     ("chrf", 2, "chrF, nearest"),
     ("chrf-first", 2, "chrF, first"),
     ("embedding", 4, "embedding, nearest"),
+    ("embedding-first", 4, "embedding, first"),
     ("bleu", 2, "BLEU, all"),
     ("bleu-first", 2, "BLEU, first"),
 )
@@ -93,17 +95,18 @@ class Table:
         embed = Embedder()
         self.vectors = [embed(item.texts) for item in lists]
         self.agreements: list[Agreement] = []
-        self._first: list[Floats] = []
+        self._first: list[dict[str, Floats]] = []
         for item, own, golden in zip(lists, self.vectors, references, strict=True):
-            chrf = ChrF().matrix("", item.texts, golden)
-            self.agreements.append(Agreement(chrf.max(axis=1), (own @ embed(golden).T).max(axis=1)))
-            self._first.append(chrf[:, 0].astype(np.float64))
+            chrf, cosine = ChrF().matrix("", item.texts, golden), own @ embed(golden).T
+            self.agreements.append(Agreement(chrf.max(axis=1), cosine.max(axis=1)))
+            first = {"chrf-first": chrf[:, 0], "embedding-first": cosine[:, 0]}
+            self._first.append({key: values.astype(np.float64) for key, values in first.items()})
         most = max(map(len, references))  # BLEU takes the same number for all; a repeated one changes nothing
         self._references = [(*golden, *[golden[0]] * (most - len(golden))) for golden in references]
         self._bleu = open_lexical("bleu", references=1)
         rng = np.random.default_rng(1)
         self._draws = rng.multinomial(len(lists), np.full(len(lists), 1 / len(lists)), DRAWS).astype(np.float64)
-        self._beam = self._values(np.zeros(len(lists), np.int64))
+        self._drawn = {BEAM: self._values(np.zeros(len(lists), np.int64))}
         self.rows: list[Row] = []
         print(f"{len(lists)} sources, {np.mean([len(item) for item in lists]):.1f} distinct candidates each")
         print("| chosen by | " + " | ".join(title for _, _, title in COLUMNS) + " | same as first | regret | CPU s |")
@@ -113,32 +116,39 @@ class Table:
         began = time.process_time()
         picks = choose()
         seconds = time.process_time() - began
-        values = {}
-        for key, (value, draws) in self._values(picks).items():
-            base, base_draws = self._beam[key]
-            low, high = np.quantile(draws - base_draws, [0.025, 0.975])
-            values[key] = (value, value - base, float(low), float(high))
+        self._drawn[name] = self._values(picks)
+        values = {key: (self._drawn[name][key][0], *gain) for key, gain in self.gains(name, BEAM).items()}
         scores = [(float(a.score.max()), float(a.score[k])) for a, k in zip(self.agreements, picks, strict=True)]
         row = Row(name, values, float((picks == 0).mean()), float(np.mean([b - s for b, s in scores])), seconds)
         self.rows.append(row)
         print(row.line(), flush=True)
         return row
 
+    def gains(self, name: str, other: str) -> dict[str, tuple[float, float, float]]:
+        """By how much one way of choosing is better than another, and the interval, by column."""
+        gains = {}
+        for key, (value, draws) in self._drawn[name].items():
+            base, base_draws = self._drawn[other][key]
+            low, high = np.quantile(draws - base_draws, [0.025, 0.975])
+            gains[key] = (value - base, float(low), float(high))
+        return gains
+
     def _values(self, picks: Choice) -> dict[str, tuple[float, Floats]]:
         """Column -> the value of these choices, and that of every draw."""
         chosen = {
             "chrf": np.array([a.chrf[k] for a, k in zip(self.agreements, picks, strict=True)], np.float64),
-            "chrf-first": np.array([values[k] for values, k in zip(self._first, picks, strict=True)]),
             "embedding": np.array([a.cosine[k] for a, k in zip(self.agreements, picks, strict=True)], np.float64),
         }
-        found = {key: (float(of.mean()), self._draws @ of / len(of)) for key, of in chosen.items()}
+        for key in self._first[0]:
+            chosen[key] = np.array([values[key][k] for values, k in zip(self._first, picks, strict=True)])
+        values = {key: (float(of.mean()), self._draws @ of / len(of)) for key, of in chosen.items()}
         texts = [item.texts[k] for item, k in zip(self.lists, picks, strict=True)]
         for key, count in (("bleu", None), ("bleu-first", 1)):
             rows = [(text, *golden[:count]) for text, golden in zip(texts, self._references, strict=True)]
             statistics = self._bleu.judge(rows).statistics
             total = self._bleu.scores(statistics.sum(axis=0, keepdims=True))
-            found[key] = (float(total[0]), self._bleu.scores(self._draws @ statistics))
-        return found
+            values[key] = (float(total[0]), self._bleu.scores(self._draws @ statistics))
+        return values
 
 
 def interval(differences: Floats) -> tuple[float, float, float]:

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +28,6 @@ from benchmarks.support.teacher import Embedder, agreement
 from candidates.common.text import atomic_output
 from candidates.lists import CandidateList
 from mbr.opening import open_decoder
-from mbr.pipeline import Decoder
 from mbr.recipe import Recipe, TermSpec
 from mbr.tune.listwise import Problem, fit, standardised
 
@@ -42,7 +43,7 @@ TERMS = (
 FEATURES = (*(term.name for term in TERMS), "source")
 BLOCK = 500  # lists that are kept together, so that a run that was stopped continues
 PENALTY = 0.001
-OBSERVED = 0.5  # share of the observed agreement in the teacher's score
+OBSERVED = 0.7  # share of the observed agreement in the teacher's score
 
 
 @dataclass(frozen=True)
@@ -81,39 +82,32 @@ class Teacher:
 def gather(
     lists: Sequence[CandidateList], references: dict[str, list[str]], work: Path, *, threads: int
 ) -> Iterator[Evidence]:
-    """The evidence on each list; computed once and kept in `work`, block by block."""
+    """The evidence on each list; computed once by `threads` processes and kept in `work`, block by block."""
     work.mkdir(parents=True, exist_ok=True)
-    recipe = Recipe("none", terms=TERMS, weights="uniform")
-    embed: Embedder | None = None
-    decoder: Decoder | None = None
-    for first in range(0, len(lists), BLOCK):
-        block = lists[first : first + BLOCK]
-        file = work / f"{first // BLOCK:04d}.npz"
-        if not file.exists():
-            embed = embed or Embedder()
-            decoder = decoder or open_decoder(recipe, runtime={"threads": threads})
-            _write_block(file, block, references, decoder, embed)
+    blocks = {work / f"{first // BLOCK:04d}.npz": lists[first : first + BLOCK] for first in range(0, len(lists), BLOCK)}
+    missing = [file for file in blocks if not file.exists()]
+    with ProcessPoolExecutor(threads, get_context("spawn")) as pool:
+        own = [[references[item.source] for item in blocks[file]] for file in missing]
+        list(pool.map(_write_block, missing, [blocks[file] for file in missing], own))
+    for file, block in blocks.items():
         with closing(np.load(file)) as kept:
             observed, features, sizes = kept["observed"], kept["features"], kept["sizes"]
         ends = np.cumsum(sizes)
         for item, end, size in zip(block, ends, sizes, strict=True):
             rows = slice(end - size, end)
             yield Evidence(item.source, item.texts, observed[rows].astype(float), features[rows].astype(float))
-    if decoder is not None:
-        decoder.close()
 
 
-def _write_block(
-    file: Path, block: Sequence[CandidateList], references: dict[str, list[str]], decoder: Decoder, embed: Embedder
-) -> None:
-    decisions = [decision for window in decoder.windows(block) for decision in window]
+def _write_block(file: Path, block: Sequence[CandidateList], references: Sequence[list[str]]) -> None:
+    embed = Embedder()
+    with open_decoder(Recipe("none", terms=TERMS, weights="uniform"), runtime={"threads": 1}) as decoder:
+        decisions = [decision for window in decoder.windows(block) for decision in window]
     observed, features = [], []
-    for item, decision in zip(block, decisions, strict=True):
-        vectors = embed([item.source, *item.texts])
-        similar = vectors[1:] @ vectors[0]
+    for item, decision, golden in zip(block, decisions, references, strict=True):
+        own, source = embed(item.texts), embed([item.source])[0]
         terms = [decision.terms[name] for name in FEATURES[:-1]] if len(item) > 1 else [np.zeros(1)] * len(TERMS)
-        features.append(np.column_stack([*terms, similar]))
-        observed.append(agreement(item.texts, references[item.source], embed).score)
+        features.append(np.column_stack([*terms, own @ source]))
+        observed.append(agreement(item.texts, golden, embed, own).score)
     with atomic_output(file) as stream:
         np.savez(
             stream,

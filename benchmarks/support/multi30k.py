@@ -9,7 +9,7 @@ from benchmarks.support.places import DATA
 from candidates.common.text import lines
 
 MULTI30K = DATA / "multi30k"
-SETS = {"validation": "val", "test": "test_2016_flickr"}
+SETS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
 
 def texts(part: str, language: str, count: int | None = None) -> list[str]:

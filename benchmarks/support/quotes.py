@@ -45,15 +45,16 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")
 
 
-def keep(name: str, values: Mapping[str, float]) -> None:
-    """Write the values of a benchmark, with the command line of this process."""
+def keep(name: str, values: Mapping[str, float], variant: str = "") -> None:
+    """Write the values of a benchmark, or of a variant of it, with the command line of this process."""
     words = [word for word in sys.argv[1:] if word != "--keep"]
     command = " ".join(["python", "-m", f"benchmarks.{name}", *words])
     rounded = {key: float(f"{value:.6g}") for key, value in values.items()}
     RESULTS.mkdir(exist_ok=True)
-    with atomic_output(RESULTS / f"{name}.json", force=True) as stream:
+    file = RESULTS / f"{'_'.join(filter(None, (name, variant.replace('-', '_'))))}.json"
+    with atomic_output(file, force=True) as stream:
         stream.write((json.dumps({"command": command, "values": rounded}, indent=1) + "\n").encode())
-    print(f"wrote benchmarks/results/{name}.json", file=sys.stderr)
+    print(f"wrote benchmarks/results/{file.name}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,11 @@ class Agreement:
         return (SCALE / 2 * mix).astype(np.float32)
 
 
-def agreement(texts: Sequence[str], references: Sequence[str], embed: Embedder) -> Agreement:
+def agreement(
+    texts: Sequence[str], references: Sequence[str], embed: Embedder, vectors: Floats | None = None
+) -> Agreement:
+    """`vectors` of the texts, where they are there already."""
     chrf = ChrF().matrix("", texts, references).max(axis=1)
-    vectors = embed([*texts, *references])
-    cosine = (vectors[: len(texts)] @ vectors[len(texts) :].T).max(axis=1)
+    own = embed(texts) if vectors is None else vectors
+    cosine = (own @ embed(references).T).max(axis=1)
     return Agreement(chrf, cosine)

@@ -206,8 +206,8 @@ class Texts:
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """The distinct rows, and where each row is among them."""
     # Apple's GPUs find no distinct rows before torch 2.10.
-    found, numbers = torch.unique(rows.cpu() if rows.device.type == "mps" else rows, dim=0, return_inverse=True)
-    return found.to(rows.device), numbers.to(rows.device)
+    distinct, numbers = torch.unique(rows.cpu() if rows.device.type == "mps" else rows, dim=0, return_inverse=True)
+    return distinct.to(rows.device), numbers.to(rows.device)
 
 
 class TranslationModel(nn.Module):

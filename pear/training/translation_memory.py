@@ -21,7 +21,7 @@ from pear.runtime.reader import Texts, TranslationReader, Translations
 NAMES = tuple(field.name for field in fields(Translations))
 OF_SOURCES = NAMES[:1]  # the others are of candidates
 Answers = dict[tuple[int, ...], dict[str, Tensor]]  # by tokens: of a source, or of a source, -1 and a candidate
-MOST_BYTES = 6 * 1024**3  # then nothing more is kept
+MOST_BYTES = 9 * 1024**3  # then nothing more is kept
 
 
 def keep_translations(encoder: Any) -> None:
