@@ -38,7 +38,7 @@ QUICK_START = """\
 quick start:
   echo "Tom told me that he wanted to meet my parents." | mbr-generate --nbest 10
   mbr-generate --sources src.txt --method epsilon -o lists.jsonl
-  mbr-generate --convert Helsinki-NLP/opus-mt-en-fr -o opus-en-fr       downloads 0.3 GB; then --model opus-en-fr"""
+  mbr-generate --convert Helsinki-NLP/opus-mt-en-fr -o opus-en-fr  # downloads 0.3 GB; then --model opus-en-fr"""
 
 
 def parser() -> Parser:

@@ -53,7 +53,7 @@ def parser_of(name: str) -> Parser:
 
 
 def lines_of(name: str) -> list[str]:
-    """The lines below `quick start:`, with the remark behind two spaces; a line that ends in \\ continues."""
+    """The lines below `quick start:`, with the remark behind `#`; a line that ends in \\ continues."""
     epilog = (parser_of(name).epilog or "").replace("\\\n", " ")
     block = epilog.partition("quick start:\n")[2].partition("\n\n")[0]
     return [line.strip() for line in block.splitlines()]
@@ -61,9 +61,8 @@ def lines_of(name: str) -> list[str]:
 
 def split_line(line: str) -> tuple[str, str]:
     """Command and remark."""
-    line = re.sub(r"(?<= ) +(?=--)", "", line)  # of a continued line
-    command, _, remark = re.sub(r" {2,}", "\0", line, count=1).partition("\0")
-    return command, remark
+    command, _, remark = line.partition(" # ")
+    return command.rstrip(), remark
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from candidates.command.owner import RIVALS, owner_problem
 
 QUICK_START = """\
 quick start:
-  mbr-doctor                 versions, module owners, devices, caches, the hub, what is bundled
-  mbr-doctor || echo broken  the exit code is 6 when something needs repair
-  mbr-doctor --completion bash      what makes the Tab key complete options, see docs/mbr-doctor.md; also zsh, fish"""
+  mbr-doctor                    # versions, module owners, devices, caches, the hub, what is bundled
+  mbr-doctor || echo broken     # the exit code is 6 when something needs repair
+  mbr-doctor --completion bash  # what makes the Tab key complete options, see docs/mbr-doctor.md; also zsh, fish"""
 
 SHELLS = ("bash", "zsh", "fish")
 MODULES = ("candidates", "pear", "mbr")

@@ -25,7 +25,7 @@ from mbr.cli.common.shards import ShardFile, read_shard
 
 QUICK_START = """\
 quick start:
-  mbr-merge best-1.txt best-2.txt best-3.txt -o best.txt       of mbr-decode --shard 1/3 -o best-1.txt, and so on"""
+  mbr-merge best-1.txt best-2.txt best-3.txt -o best.txt  # of mbr-decode --shard 1/3 -o best-1.txt, and so on"""
 
 BLOCK = 1 << 20
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
 quick start:
-  pear-convert old/checkpoints/model.ckpt my-pear --encoder xlmr-folder    released layout -> our folder
-  pear-convert my-pear new --to released                   our folder -> what pear-mt loads
-  pear-convert Prosho/pear pear-folder                     from the hub: downloads 2.3 GB
+  pear-convert old/checkpoints/model.ckpt my-pear --encoder xlmr-folder  # released layout -> our folder
+  pear-convert my-pear new --to released  # our folder -> what pear-mt loads
+  pear-convert Prosho/pear pear-folder    # from the hub: downloads 2.3 GB
 
 The result is loaded again and must score like the original."""
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
 quick start:
-  pear-score pairs.tsv --model en-de -o scored.tsv         columns src, mt_0, mt_1: is mt_0 better than mt_1?
-  pear-score refs.tsv --model en-de --both                 columns src, mt, ref: mt against its reference
-  pear-score outputs.tsv --model en-de --systems A B C --anchor ref        several systems: means per system
-  pear-score refs.tsv --model my-resume                    columns src, ref, mt: is mt better than its reference?
-  pear-score refs.tsv --model my-single                    columns src, mt: the quality of mt on its own
-  pear-score pairs.tsv --model pear                        the released PEAR: downloads 2.3 GB
+  pear-score pairs.tsv --model en-de -o scored.tsv  # columns src, mt_0, mt_1: is mt_0 better than mt_1?
+  pear-score refs.tsv --model en-de --both          # columns src, mt, ref: mt against its reference
+  pear-score outputs.tsv --model en-de --systems A B C --anchor ref  # several systems: means per system
+  pear-score refs.tsv --model my-resume             # columns src, ref, mt: is mt better than its reference?
+  pear-score refs.tsv --model my-single             # columns src, mt: the quality of mt on its own
+  pear-score pairs.tsv --model pear                 # the released PEAR: downloads 2.3 GB
 
 A positive score means the first translation is better. Without --model, rows that look like the language pair of a
 bundled PEAR (en-de) are scored by it, others by the released one (--model pear, from the hub). Cells are taken

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
 quick start:
-  pear-train --data mqm.csv --from en-de -o my-pear                       start from the bundled PEAR
-  pear-train --data mqm.csv --layers 4 --hidden 256 -o small              from scratch, vocabulary included
+  pear-train --data mqm.csv --from en-de -o my-pear           # start from the bundled PEAR
+  pear-train --data mqm.csv --layers 4 --hidden 256 -o small  # from scratch, vocabulary included
   pear-train --data mqm.csv --kind resume --score-range -25 0 --from-encoder xlmr-folder -o my-resume
-  pear-train --data mqm.csv --pretrain-data da.csv --from-encoder microsoft/infoxlm-large -o large   downloads 2.2 GB
-  torchrun --nproc-per-node 4 $(which pear-train) run.yaml                four GPUs; --parallel fsdp for XL
+  pear-train --data mqm.csv --pretrain-data da.csv --from-encoder microsoft/infoxlm-large -o large  # downloads 2.2 GB
+  torchrun --nproc-per-node 4 $(which pear-train) run.yaml    # four GPUs; --parallel fsdp for XL
 
 run.yaml holds the same options without hyphens in front (data: [a.csv, b.csv]); flags are stronger."""
 

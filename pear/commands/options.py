@@ -9,10 +9,10 @@ from candidates.command.console import Parser
 
 QUICK_START = """\
 quick start:
-  pear score --input pairs.tsv --model en-de --output scored.tsv    columns src, mt_0, mt_1 -> pear_score
-  pear score --input refs.tsv --model en-de --mode reference --both       columns src, mt, ref: both orders
-  pear mbr --input nbest.jsonl --model en-de --utility full         {"src": ..., "hypotheses": [...]} per line
-  pear mbr --input nbest.jsonl --output selected.jsonl              the released PEAR: downloads 2.3 GB
+  pear score --input pairs.tsv --model en-de --output scored.tsv     # columns src, mt_0, mt_1 -> pear_score
+  pear score --input refs.tsv --model en-de --mode reference --both  # columns src, mt, ref: both orders
+  pear mbr --input nbest.jsonl --model en-de --utility full          # {"src": ..., "hypotheses": [...]} per line
+  pear mbr --input nbest.jsonl --output selected.jsonl               # the released PEAR: downloads 2.3 GB
 
 Takes what the command of pear-mt 1.1.1 takes and writes what it writes; an existing output is overwritten.
 pear-score and mbr-decode do more, faster."""

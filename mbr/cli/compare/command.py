@@ -38,7 +38,7 @@ QUICK_START = """\
 quick start:
   mbr-compare --sources src.txt --references ref.txt --nbest 20 --utility pear chrf --strategy race halving -o report
   mbr-compare --candidates lists.jsonl --utility chrf pear,strategy=half bleu,prefilter=chrf:4 -o lists-report
-  mbr-compare --preset pear-table2 --candidates lists.jsonl --references ref.txt -o table2  downloads 60 GB: for GPUs"""
+  mbr-compare --preset pear-table2 --candidates lists.jsonl --references ref.txt -o table2  # GPU; downloads 60 GB"""
 
 FILES = ("report.html", "report.json", "report.tsv")
 

@@ -20,7 +20,7 @@ quick start:
   echo "Tom told me that he wanted to meet my parents." | mbr-decode --nbest 100
   mbr-decode --candidates lists.jsonl -o best.txt
   mbr-decode --utility chrf --candidates nbest.txt --sources src.txt --nbest 100 --format jsonl
-  mbr-decode --utility pear --model pear --candidates lists.jsonl       the released PEAR: downloads 2.3 GB"""
+  mbr-decode --utility pear --model pear --candidates lists.jsonl  # the released PEAR: downloads 2.3 GB"""
 
 
 def parser() -> Parser:

@@ -32,8 +32,8 @@ quick start:
   mbr-evaluate --references ref.txt --systems a.txt b.txt --baseline a
   mbr-evaluate --sources src.txt --references ref.txt --systems system-outputs/en-de --judge chrf bleu
   mbr-evaluate --references ref.txt --systems new=best.jsonl --format json -o scores.json
-  mbr-evaluate --sources src.txt --systems old.txt new.txt --baseline old --judge pear           is new better than old?
-  mbr-evaluate --sources src.txt --systems new=best.jsonl --judge cometkiwi       no references; downloads 2.3 GB"""
+  mbr-evaluate --sources src.txt --systems old.txt new.txt --baseline old --judge pear  # is new better than old?
+  mbr-evaluate --sources src.txt --systems new=best.jsonl --judge cometkiwi  # no references; downloads 2.3 GB"""
 
 DEFAULT_JUDGES = ("chrf", "bleu", "ter")
 LONG_FOR_TER = 300  # words per segment: the time of TER grows with about their third power

@@ -13,7 +13,7 @@ from mbr.cli.metaeval.options import add_output_options, task_parser
 
 QUICK_START = """\
   mbr-metaeval post-edits --data post-editing-test-en-de-test.tar.gz --score chrf bleu
-  mbr-metaeval post-edits --sources src.txt --before mt.txt --after pe.txt \
+  mbr-metaeval post-edits --sources src.txt --before mt.txt --after pe.txt \\
     --score chrf bleu --add resume-metric=0.2,model=my-resume"""
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 QUICK_START = """\
 quick start:
-  mbr-serve                                                        (then open http://127.0.0.1:8080 in a browser)
+  mbr-serve  # then open http://127.0.0.1:8080 in a browser
   curl -d '{"text": "Tom wants to meet my parents."}' localhost:8080/v1/translate
   mbr-serve --recipe quality=recipe.yaml --recipe fast='{utility: chrf}' --api-key-file keys.txt --host 0.0.0.0"""
 
