@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from candidates.command.colour import BOLD, RED, YELLOW, painted, wants_colour
-from candidates.command.help import add_help_options
+from candidates.command.help import add_help_options, whole_help
 from candidates.command.streams import is_typed, open_standard_streams
 from candidates.common.errors import OUT_OF_MEMORY, InputError, MbrError, ResourceError, UsageError
 from candidates.common.notes import LOGGER
@@ -34,8 +34,9 @@ from candidates.common.text import FULL, shown
 
 EXIT_CODES = """\
 exit codes:
-  0 done            {failed}2 usage           3 input data      4 model        5 memory, disk, budget
-  6 environment     70 a bug here     130/143 interrupted/terminated     141 output pipe closed"""
+  0 done{failed}2 usage          3 input data     4 model
+  5 memory, disk, budget            6 environment    70 a bug here
+  130/143 interrupted/terminated    141 output pipe closed"""
 
 
 LEVELS = {"warning": YELLOW, "error": RED}
@@ -136,10 +137,11 @@ class Parser(argparse.ArgumentParser):
         file_option: Callable[[str], str] | None = None,
         failed: str = "",
     ) -> None:
+        code_1 = f"\n  1 {failed}\n  " if failed else " " * 11
         super().__init__(
             prog=prog,
             description=description,
-            epilog=f"{epilog.rstrip()}\n\n{EXIT_CODES.format(failed=f'1 {failed}{chr(10)}  ' if failed else '')}",
+            epilog=f"{epilog.rstrip()}\n\n{EXIT_CODES.format(failed=code_1)}",
             formatter_class=_Formatter,
             allow_abbrev=False,
             add_help=False,
@@ -158,6 +160,9 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(strays)}")
         word = shlex.quote(strays[0])
         return self.error(f"{word} has no option in front of it; did you mean {self._file_option(strays[0])} {word}?")
+
+    def format_help(self) -> str:
+        return whole_help(self)
 
     def _refuse_empty(self, words: Sequence[str]) -> None:
         """No name, path or number is empty; an empty word is what a shell makes of a variable that is not set."""

@@ -84,6 +84,18 @@ def add_help_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--help-all", action=HelpAction, help="all options, then stop" if two else argparse.SUPPRESS)
 
 
+def whole_help(parser: argparse.ArgumentParser) -> str:
+    """All options by their groups."""
+    formatter = _begun(parser)
+    for group in parser._action_groups:
+        formatter.start_section(group.title)
+        formatter.add_text(group.description)
+        formatter.add_arguments(group._group_actions)
+        formatter.end_section()
+    formatter.add_text(_fitted(parser.epilog))
+    return formatter.format_help()
+
+
 def short_help(parser: argparse.ArgumentParser) -> str:
     """The positional arguments and the options used most; all of them for a command that has few."""
     names = MOST_USED.get(parser.prog)
@@ -92,13 +104,29 @@ def short_help(parser: argparse.ArgumentParser) -> str:
     by_name = {name: action for action in parser._actions for name in action.option_strings}
     positional = [action for action in parser._actions if not action.option_strings]
     count = sum(bool(action.option_strings) for action in parser._actions)
-    formatter = parser._get_formatter()
-    words = "".join(f" [{action.metavar or action.dest}]" for action in positional)
-    formatter.add_usage(f"%(prog)s{words} [options]", [], [])
-    lines = (parser.description or "").split("\n")
-    formatter.add_text("\n".join(textwrap.fill(line, shutil.get_terminal_size().columns - 2) for line in lines))
+    formatter = _begun(parser)
     formatter.start_section("the options used most")
     formatter.add_arguments([*positional, *(by_name[name] for name in names), by_name["--help-all"]])
     formatter.end_section()
-    formatter.add_text(parser.epilog)
+    formatter.add_text(_fitted(parser.epilog))
     return f"{formatter.format_help()}\n{parser.prog} --help-all lists all {count} options.\n"
+
+
+def _begun(parser: argparse.ArgumentParser) -> argparse.HelpFormatter:
+    """Usage in one line, with the options that are required and [options] for all others, and the description."""
+    formatter = parser._get_formatter()
+    required = [action for action in parser._actions if action.option_strings and action.required]
+    others = argparse.Action([], "options", nargs="?", metavar="options")
+    positional = [action for action in parser._actions if not action.option_strings]
+    formatter.add_usage(None, [*required, others, *positional], [])
+    formatter.add_text(_fitted(parser.description))
+    return formatter
+
+
+def _fitted(text: str | None) -> str:
+    """A text with its paragraphs wrapped to the terminal; lines of a list, which are indented, stay whole."""
+    paragraphs = (text or "").split("\n\n")
+    width = shutil.get_terminal_size().columns - 2
+    return "\n\n".join(
+        part if "\n  " in part else textwrap.fill(part, width, break_on_hyphens=False) for part in paragraphs
+    )

@@ -52,7 +52,7 @@ MARKS = {"human": " (human)", "own": " (own)"}
 
 
 def parser() -> Parser:
-    tasks = "\n".join(f"  {name:<12} {what}" for name, what in TASKS.items())
+    tasks = "\n".join(f"  {name:<13} {what}" for name, what in TASKS.items())
     p = task_parser(
         "agreement",
         "How well do metrics agree with people? SPA, acc_eq*, PDP, Pearson and Kendall correlations with the official "
