@@ -82,6 +82,7 @@ def test_the_table_the_grid_and_the_reasons() -> None:
         "candidates  4 distinct candidates of 4; 4 of 6 pairs scored by pear",
         "",
         "rank  score  pear  logprob  place  count  candidate",
+        "weight          2        2",
         "   1      3   0.5        1      3      1  chosen",
         "   2      2     1        0      1      1  first",
         "   3    0.4   0.2        0      4      1  fourth",
@@ -102,6 +103,14 @@ def test_the_table_the_grid_and_the_reasons() -> None:
         " left.",
         "",
     ]
+
+
+def test_a_score_is_the_sum_of_its_row_times_the_weights_in_the_table() -> None:
+    lines = explanation(made(), RECIPE, 10, 110, colour=False).split("\n")
+    weights = [float(word) for word in lines[5].split()[1:]]
+    for row in lines[6:10]:
+        _, score, *values = (float(word) for word in row.split()[: 2 + len(weights)])
+        assert score == pytest.approx(sum(weight * value for weight, value in zip(weights, values, strict=True)))
 
 
 def test_few_columns_and_few_candidates_are_kept_to() -> None:

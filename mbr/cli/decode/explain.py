@@ -166,19 +166,33 @@ def _table(decision: Decision, recipe: Recipe, shown: int, width: int, colour: b
         ]
         for index in ranked
     ]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    weights = [*([recipe.weight] if recipe.utility != "none" else []), *_weights(decision, recipe)]
+    factors = ["", "", *(f"{weight:g}" for weight in weights), "", ""]
+    widths = [max(map(len, column)) for column in zip(head, factors, *rows, strict=True)]
     room = width - sum(widths) - 2 * len(widths)
     below = room < LEAST_TEXT  # then each text has a line of its own
 
-    def line(cells: Sequence[str], text: str) -> str:
-        numbers = "  ".join(cell.rjust(wide) for cell, wide in zip(cells, widths, strict=True))
-        return f"{numbers}\n      {_cut(text, width - 6)}" if below else f"{numbers}  {_cut(text, room)}"
+    def numbers(cells: Sequence[str]) -> str:
+        return "  ".join(cell.rjust(wide) for cell, wide in zip(cells, widths, strict=True))
 
-    yield painted(line(head, "candidate"), BOLD, colour=colour)
+    def line(cells: Sequence[str], text: str) -> str:
+        return f"{numbers(cells)}\n      {_cut(text, width - 6)}" if below else f"{numbers(cells)}  {_cut(text, room)}"
+
+    heads = numbers(head) if below else line(head, "candidate")
+    yield painted(heads, BOLD, colour=colour)
+    yield painted(f"weight{numbers(factors)[6:].rstrip()}", DIM, colour=colour)
+    if below:
+        yield painted("      candidate", BOLD, colour=colour)
     for place, (index, cells) in enumerate(zip(ranked, rows, strict=True)):
         yield painted(line(cells, item.texts[index]), GREEN, colour=colour and not place)
     if len(decision.ranking) > shown:
         yield painted(f"and {len(decision.ranking) - shown:,} more (--top N shows N)", DIM, colour=colour)
+
+
+def _weights(decision: Decision, recipe: Recipe) -> list[float]:
+    """What the values of each term are multiplied by before they are added to the score."""
+    by_name = {term.name: term.weight for term in recipe.terms}
+    return [by_name[name] for name in decision.terms]
 
 
 def _grid(decision: Decision, shown: int, width: int, colour: bool) -> Iterator[str]:
