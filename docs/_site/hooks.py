@@ -2,7 +2,8 @@
 
 `reference/options.md` gets every option of every command, from the parsers (`options`). `reference/http.md` gets the
 endpoints of mbr-serve, from its OpenAPI schema (`endpoints`). Files outside docs/ (`OUTSIDE`) and the notebook become
-pages, and links to them lead there; links to other files of the repository become the names of these files.
+pages, and links to them lead there; links to other files of the repository become the names of these files. A link
+whose text is the name of a page's file, as on GitHub, shows the title that the menu (`nav` in mkdocs.yml) has for it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from typing import Any
 
 from endpoints import endpoint_tables
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Link, Navigation, Section
 from notebook import notebook_page
-from options import option_tables
+from options import PAGES, option_tables
+
+from candidates.command.launch import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = {
@@ -28,6 +32,9 @@ OUTSIDE = {
 }
 NOTEBOOKS = {"docs/tour.ipynb": "tour.md"}
 MADE = {"reference/options.md": option_tables, "reference/http.md": endpoint_tables}
+# Said on GitHub only, where the tables are not.
+_WITHOUT_TABLES = re.compile(r"`make docs` adds the tables to this page[^;.]*[;.]\s*(\w)")
+_FILE_NAME = re.compile(r"`?(?:[\w-]+/)*[\w-]+\.md`?")
 _LINK = re.compile(r"(!?)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 _CODE_IN_TABLE = re.compile(r"(?<=[ (])`[^`\n]*\\\|[^`\n]*`")
 _WORD = re.compile(r"<code>([^<\s]{1,30})</code>")
@@ -38,10 +45,23 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not files of docs/."""
     for name, page in OUTSIDE.items():
         text = _FRONT_MATTER.sub("", (ROOT / name).read_text(encoding="utf-8"))
-        files.append(File.generated(config, page, content=relinked(text, ROOT / name, page)))
+        files.append(File.generated(config, page, content=relinked(text, ROOT / name, page, titles(config.nav))))
     for name, page in NOTEBOOKS.items():
         files.append(File.generated(config, page, content=notebook_page(ROOT / name)))
     return files
+
+
+def on_nav(nav: Navigation, config: Any, files: Files) -> Navigation:
+    """Add the commands that have a part of a page to the menu of commands, in its order."""
+    (commands,) = (item for item in nav.items if isinstance(item, Section) and item.title == "Commands")
+    present = {item.title for item in commands.children}
+    for name in COMMANDS:
+        if name not in present:
+            page, _, anchor = PAGES[name].partition("#")
+            link = Link(name, f"{page.removesuffix('.md')}.html#{anchor}")
+            link.parent = commands
+            commands.children.append(link)
+    return nav
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
@@ -51,10 +71,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     tables made from the code follow.
     """
     if not page.file.generated_by:
-        markdown = relinked(markdown, ROOT / "docs" / page.file.src_uri, page.file.src_uri)
+        markdown = relinked(markdown, ROOT / "docs" / page.file.src_uri, page.file.src_uri, titles(config.nav))
     markdown = _CODE_IN_TABLE.sub(lambda code: code[0].replace(r"\|", "|"), markdown)
     made = MADE.get(page.file.src_uri)
-    return f"{markdown}\n{made()}" if made else markdown
+    if not made:
+        return markdown
+    return f"{_WITHOUT_TABLES.sub(lambda rest: rest[1].upper(), markdown)}\n{made()}"
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
@@ -62,13 +84,25 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     return _WORD.sub(r'<code class="word">\1</code>', html)
 
 
-def relinked(markdown: str, file: Path, page: str) -> str:
+def titles(menu: list[Any]) -> dict[str, str]:
+    """The title of each page, by its file."""
+    return {
+        page: title
+        for section in menu
+        for pages in section.values()
+        for entry in pages
+        for title, page in entry.items()
+    }
+
+
+def relinked(markdown: str, file: Path, page: str, titles: dict[str, str]) -> str:
     """Links relative to a file of the repository, as links relative to a page of the site.
 
     Args:
         markdown: the text of the file.
         file: where the links start from.
         page: where the text is on the site, such as `project/results.md`.
+        titles: what is shown for a link whose text is the name of its file, by the page it leads to.
     """
     up = "../" * page.count("/")
 
@@ -82,7 +116,9 @@ def relinked(markdown: str, file: Path, page: str) -> str:
         pages = OUTSIDE | NOTEBOOKS
         inside = f"docs/{pages[inside]}" if inside in pages else inside
         if inside.startswith("docs/"):
-            return f"{picture}[{words}]({up}{inside.removeprefix('docs/')}{mark}{anchor})"
+            inside = inside.removeprefix("docs/")
+            words = titles[inside] if _FILE_NAME.fullmatch(words) else words
+            return f"{picture}[{words}]({up}{inside}{mark}{anchor})"
         plain = words.replace("`", "")
         return f"`{inside}`" if plain in (inside, Path(inside).name) else f"{words} (`{inside}`)"
 

@@ -13,12 +13,12 @@ from candidates.command.launch import COMMANDS
 PAGES = {
     "mbr-generate": "generate.md",
     "mbr-serve": "serve.md",
-    "mbr-merge": "production.md",
-    "pear": "pear.md",
-    "pear-score": "pear.md",
+    "mbr-merge": "production.md#shards-several-machines-without-a-cluster",
+    "pear": "pear.md#scripts-for-pear-mt",
+    "pear-score": "pear.md#pear-score",
     "pear-train": "training.md",
     "pear-label": "llm.md#pear-label",
-    "pear-convert": "pear.md",
+    "pear-convert": "pear.md#checkpoints",
 }
 _ALWAYS = {"-h", "--help", "--help-all", "--version"}
 _MARKED = re.compile(r"([\\|*_<>\[\]])")
