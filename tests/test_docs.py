@@ -141,7 +141,7 @@ def test_every_proof_of_the_comparison_with_peers_exists() -> None:
         ("output file (default: standard output); written whole", "output file; written whole", "standard output"),
         ("default: by the name", "", "by the name"),
         ("pairs; default: race for pear, else full", "pairs", "race for pear, else full"),
-        ("text (default: 100), lists (default: all)", "text (default: 100), lists (default: all)", "see right"),
+        ("text (default: 100), lists (default: all)", "text (default: 100), lists (default: all)", "several"),
         ("a number (default: f(x))", "a number", "f(x)"),
         ("no number", "no number", ""),
     ],

@@ -87,11 +87,11 @@ def split_default(words: str) -> tuple[str, str]:
     >>> split_default("output file (default: standard output); written whole")
     ('output file; written whole', 'standard output')
     >>> split_default("to generate (default: 100), else of each list (default: all)")[1]
-    'see right'
+    'several'
     """
     matches = list(_DEFAULT.finditer(words))
     if len(matches) > 1:
-        return words, "see right"
+        return words, "several"
     if not matches:
         return words, ""
     (match,) = matches
