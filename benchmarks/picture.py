@@ -15,7 +15,8 @@ from candidates.common.pictures import GOOD, GRID, INK, PAPER, QUIET, SHADES, pi
 from mbr import rerank
 
 SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
-CELL, LABEL, TOP = 34, 490, 104
+# Narrow enough to be read on a telephone: each candidate has its cells below it.
+WIDTH, LEFT, CELL, HIGH, ROW, TOP = 536, 12, 48, 22, 48, 110
 
 
 def draw(source: str, candidates: list[str]) -> str:
@@ -25,36 +26,44 @@ def draw(source: str, candidates: list[str]) -> str:
     texts = [decision.matrix.texts[index] for index in decision.ranking]
     expected = [decision.expected[index] for index in decision.ranking]
     low = float(values.min())
-    right = LABEL + CELL * len(texts)
-    width, height = right + 120, TOP + CELL * len(texts) + 44
+    right = LEFT + CELL * len(texts) + 14
     parts = [
-        picture_head(width, height),
-        '<g font-size="13">',
-        f'<text x="16" y="30" font-size="16" font-weight="bold" fill="{INK}">{escape(source)}</text>',
-        f'<text x="16" y="54" fill="{QUIET}">Every candidate (row) scored with every other as pseudo-reference '
-        "(column); the row with the best mean is chosen.</text>",
-        f'<text x="{LABEL}" y="{TOP - 12}" fill="{QUIET}">utility: chrF</text>',
-        f'<text x="{right + 14}" y="{TOP - 12}" fill="{QUIET}">expected</text>',
+        picture_head(WIDTH, TOP + ROW * len(texts) + 6),
+        _text(LEFT, 26, source, size=14, bold=True),
+        _text(LEFT, 48, "Every candidate (row) scored with every other as pseudo-reference (column):", QUIET),
+        _text(LEFT, 66, "chrF, from 0 to 100. The row with the best mean, in green, is chosen.", QUIET),
+        _text(right, TOP - 14, "expected", QUIET, size=11),
     ]
+    for column in range(len(texts)):
+        parts.append(_text(_middle(column), TOP - 14, str(column + 1), QUIET, size=11, anchor="middle"))
     for row, text in enumerate(texts):
-        y = TOP + row * CELL
-        weight, colour = ("bold", GOOD) if row == 0 else ("normal", INK)
-        style = f'font-weight="{weight}" fill="{colour}"'
-        parts.append(f'<text x="{LABEL - 12}" y="{y + 22}" text-anchor="end" {style}>{escape(text)}</text>')
+        y = TOP + row * ROW
+        colour, best = (GOOD, True) if row == 0 else (INK, False)
+        parts.append(_text(LEFT, y + 6, f"{row + 1} {text}", colour, size=13, bold=best))
         for column, value in enumerate(values[row]):
             shade = (float(value) - low) / (100 - low)
             # Blue that lets the ground through is pale in light mode and deep in dark mode.
             fill = f'fill="{GRID}"' if row == column else f'fill="{SHADES[0]}" fill-opacity="{0.06 + 0.9 * shade:.2f}"'
-            ink = PAPER if shade > 0.5 and row != column else INK
-            x = LABEL + column * CELL
-            parts.append(f'<rect x="{x}" y="{y}" width="{CELL - 2}" height="{CELL - 2}" rx="3" {fill}/>')
+            size = f'width="{CELL - 2}" height="{HIGH}"'
+            parts.append(f'<rect x="{LEFT + column * CELL}" y="{y + 13}" {size} rx="3" {fill}/>')
             if row != column:
-                middle = x + CELL / 2 - 1
-                place = f'x="{middle}" y="{y + 21}" text-anchor="middle"'
-                parts.append(f'<text {place} font-size="11" fill="{ink}">{value:.0f}</text>')
-        parts.append(f'<text x="{right + 14}" y="{y + 22}" {style}>{expected[row]:.1f}</text>')
-    chosen = f'<text x="16" y="{height - 16}" fill="{GOOD}" font-weight="bold">chosen: {escape(texts[0])}</text>'
-    return "\n".join([*parts, chosen, "</g>", "</svg>"]) + "\n"
+                ink = PAPER if shade > 0.8 else INK
+                parts.append(_text(_middle(column), y + 28, f"{value:.0f}", ink, anchor="middle"))
+        parts.append(_text(right, y + 28, f"{expected[row]:.1f}", colour, size=13, bold=best))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _middle(column: int) -> int:
+    return LEFT + column * CELL + CELL // 2 - 1
+
+
+def _text(
+    x: int, y: int, text: str, colour: str = INK, *, size: int = 12, bold: bool = False, anchor: str = "start"
+) -> str:
+    weight = ' font-weight="bold"' if bold else ""
+    return (
+        f'<text x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}" fill="{colour}"{weight}>{escape(text)}</text>'
+    )
 
 
 def main() -> None:
