@@ -11,7 +11,7 @@ demo: .venv/$(MARK)
 test: .venv-comet/$(MARK) browser
 	.venv-comet/bin/python -m pytest -n 2 --dist worksteal
 
-test-light: .venv-light/$(MARK)
+test-light: .venv-light/$(MARK) browser
 	.venv-light/bin/python -m pytest -n 2 --dist worksteal -m "not one_world"
 
 lint: .venv-light/$(MARK) docs

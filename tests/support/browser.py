@@ -75,8 +75,7 @@ class Browser:
         page.call("Emulation.setDeviceMetricsOverride", size)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         page.call("Emulation.setEmulatedMedia", {"features": scheme})
-        page.call("Page.navigate", {"url": file if isinstance(file, str) else file.resolve().as_uri()})
-        page.wait_for("document.readyState === 'complete'")
+        page.visit(file)
         return page
 
     def call(self, method: str, params: dict[str, Any] | None = None, session: str | None = None) -> dict[str, Any]:
@@ -123,6 +122,12 @@ class Page:
 
     def call(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         return self._browser.call(method, params, self._session)
+
+    def visit(self, file: Path | str) -> None:
+        """Open a file or an address here, and wait until it is there with its pictures."""
+        address = file if isinstance(file, str) else file.resolve().as_uri()
+        self.call("Page.navigate", {"url": address})
+        self.wait_for("location.href !== 'about:blank' && document.readyState === 'complete'")
 
     def run(self, script: str) -> Any:
         """The value of an expression."""
