@@ -15,6 +15,7 @@ BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 _RULE = re.compile(r"-{3,}")
 _HEADING = re.compile(r"(?m)^([^\s:][^:\n]*:)$")
 _OPTION = re.compile(r"(?m)^(  )(-[\w-]+(?: [A-Z][^\s,]*)?(?:, --[\w-]+)*)")
+_REMARK = re.compile(r"(?m)(?<=  )# .*$")
 _FLAG = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
 ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 
@@ -34,7 +35,8 @@ def painted(text: str, *codes: str, colour: bool = True) -> str:
 
 
 def painted_help(text: str) -> str:
-    """The text of --help: headings in bold, options in cyan."""
+    """The text of --help: headings in bold, options in cyan, remarks dim."""
+    text = _REMARK.sub(lambda remark: painted(remark[0], DIM), text)
     text = _HEADING.sub(lambda heading: painted(heading[1], BOLD), text)
     text = re.sub(r"^usage:", painted("usage:", BOLD), text)
     return _OPTION.sub(lambda line: line[1] + _FLAG.sub(lambda flag: painted(flag[0], CYAN), line[2]), text)

@@ -7,9 +7,11 @@ levels show all of them.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from candidates.command.colour import painted_help, wants_colour
@@ -61,6 +63,8 @@ MOST_USED: dict[str, tuple[str, ...]] = {
         *("--output", "--calls", "--judgments", "--prompt", "--resume"),
     ),
 }
+QUICK_START = "quick start:"
+_OPTION = re.compile(r" (?=--?[a-zA-Z]|\| )")
 MANY = 14  # options; a command with more has two levels
 
 
@@ -124,9 +128,30 @@ def _begun(parser: argparse.ArgumentParser) -> argparse.HelpFormatter:
 
 
 def _fitted(text: str | None) -> str:
-    """A text with its paragraphs wrapped to the terminal; lines of a list, which are indented, stay whole."""
-    paragraphs = (text or "").split("\n\n")
+    """A text in the width of the terminal. Lists, whose lines are indented, stay as they are."""
     width = shutil.get_terminal_size().columns - 2
-    return "\n\n".join(
-        part if "\n  " in part else textwrap.fill(part, width, break_on_hyphens=False) for part in paragraphs
-    )
+    parts = []
+    for part in (text or "").split("\n\n"):
+        if part.startswith(QUICK_START):
+            parts.append("\n".join(line for command in part.split("\n") for line in _command_lines(command, width)))
+        else:
+            parts.append(part if "\n  " in part else textwrap.fill(part, width, break_on_hyphens=False))
+    return "\n\n".join(parts)
+
+
+def _command_lines(line: str, width: int) -> Iterator[str]:
+    """A command that can be copied: where it is too long, its remark is above it and options continue below."""
+    if len(line) <= width:
+        yield line
+        return
+    command, _, remark = line.partition(" # ")
+    if remark:
+        yield f"  # {remark}"
+    shown, *options = _OPTION.split(command.rstrip())
+    for option in options:
+        if len(f"{shown} {option} \\") > width:
+            yield f"{shown} \\"
+            shown = f"    {option}"
+        else:
+            shown = f"{shown} {option}"
+    yield shown

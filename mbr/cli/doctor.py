@@ -18,7 +18,7 @@ QUICK_START = """\
 quick start:
   mbr-doctor                    # versions, module owners, devices, caches, the hub, what is bundled
   mbr-doctor || echo broken     # the exit code is 6 when something needs repair
-  mbr-doctor --completion bash  # what makes the Tab key complete options, see docs/mbr-doctor.md; also zsh, fish"""
+  mbr-doctor --completion bash  # the Tab key completes options (docs/mbr-doctor.md); also zsh, fish"""
 
 SHELLS = ("bash", "zsh", "fish")
 MODULES = ("candidates", "pear", "mbr")

@@ -86,15 +86,27 @@ def test_a_command_with_few_options_shows_them_all(capsys: pytest.CaptureFixture
 def test_help_begins_with_one_line_of_usage_and_fits_the_terminal(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for commands to copy, which stay whole."""
     monkeypatch.setenv("COLUMNS", "80")
     for word in ("--help", "--help-all"):
         usage, empty, *lines = text_of(PARSERS[name], word, capsys).splitlines()
         assert usage.startswith(f"usage: {name} [options]")
         assert not empty
-        about, _, rest = "\n".join(lines).partition("quick start:")
+        about, _, tasks = "\n".join(lines).partition("\ntasks (")
         assert max(map(len, about.splitlines())) <= 80
-        assert max(map(len, rest.partition("exit codes:")[2].splitlines())) <= 80
+        assert max(map(len, tasks.partition("exit codes:")[2].splitlines()), default=0) <= 80
+
+
+def test_a_command_too_long_for_the_terminal_continues_below_its_remark(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert (
+        "\n  mbr-decode --utility chrf --candidates nbest.txt \\\n"
+        "    --sources src.txt --nbest 100 --format jsonl\n"
+        "  # the released PEAR: downloads 2.3 GB\n"
+        "  mbr-decode --utility pear --model pear \\\n"
+        "    --candidates lists.jsonl\n"
+    ) in text_of(PARSERS["mbr-decode"], "--help", capsys)
 
 
 def test_usage_names_what_is_required(capsys: pytest.CaptureFixture[str]) -> None:
