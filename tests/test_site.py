@@ -94,6 +94,16 @@ def test_no_page_is_wider_than_a_telephone_and_every_picture_is_there(site: Path
     assert not wrong
 
 
+@pytest.mark.parametrize("name", ["bundled-pear", "peers", "strategies", "utilities", "reference/options"])
+def test_wide_tables_have_room_on_a_desk(name: str, site: Path, browser: Browser) -> None:
+    page = browser.open(site / f"{name}.html", width=1280)
+    page.wait_for("document.querySelector('.md-typeset__scrollwrap') !== null")
+    assert page.run(
+        "[...document.querySelectorAll('.md-typeset__scrollwrap')].every("
+        "wrap => wrap.querySelector('table').offsetWidth <= wrap.parentElement.clientWidth)"
+    )
+
+
 def test_search_finds_regret(site: Path, browser: Browser) -> None:
     """From a file, where browsers allow no workers."""
     page = browser.open(site / "index.html")

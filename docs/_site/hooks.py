@@ -32,7 +32,6 @@ OUTSIDE = {
 }
 NOTEBOOKS = {"docs/tour.ipynb": "tour.md"}
 MADE = {"reference/options.md": option_tables, "reference/http.md": endpoint_tables}
-WIDE = ("peers.md",)  # with a table that takes the place of the contents on the right
 # Said on GitHub only, where the tables are not.
 _WITHOUT_TABLES = re.compile(r"`make docs` adds the tables to this page[^;.]*[;.]\s*(\w)")
 _FILE_NAME = re.compile(r"`?(?:[\w-]+/)*[\w-]+\.md`?")
@@ -40,7 +39,7 @@ _LINK = re.compile(r"(!?)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\((?!https?:|mailto:|#)([^
 _CODE_IN_TABLE = re.compile(r"(?<=[ (])`[^`\n]*\\\|[^`\n]*`")
 _TABLE = re.compile(r"<table>\n<thead>\n<tr>\n(?:<th[^\n]*\n){3,}.*?</table>", re.DOTALL)  # of three columns or more
 _CODE = re.compile(r"<code>([^<\n]+)</code>")
-_OPTION = re.compile(r"(?<![^\s\[(|])-[^\s]{1,30}(?=\s|$)")
+_HYPHENATED = re.compile(r"(?<![^\s\[(|])(?=\S*-)[^\s|]{1,30}(?![^\s\])|])")
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
@@ -73,8 +72,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     Links out of docs/ lead to the pages made of their targets; | in the code of tables loses the \\ that GitHub needs;
     tables made from the code follow.
     """
-    if page.file.src_uri in WIDE:
-        page.meta["hide"] = ["toc"]
     if not page.file.generated_by:
         markdown = relinked(markdown, ROOT / "docs" / page.file.src_uri, page.file.src_uri, titles(config.nav))
     markdown = _CODE_IN_TABLE.sub(lambda code: code[0].replace(r"\|", "|"), markdown)
@@ -91,10 +88,10 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
 
 
 def _unbroken(code: re.Match[str]) -> str:
-    """Code that is one word, or each option in a longer one, with the class `word`."""
+    """Code that is one word, or each word with a hyphen in a longer one, with the class `word`."""
     if len(code[1]) <= 30 and " " not in code[1]:
         return f'<code class="word">{code[1]}</code>'
-    whole = _OPTION.sub(r'<span class="word">\g<0></span>', code[1]).replace("|", "|<wbr>")
+    whole = _HYPHENATED.sub(r'<span class="word">\g<0></span>', code[1]).replace("|", "|<wbr>")
     return f"<code>{whole}</code>"
 
 
