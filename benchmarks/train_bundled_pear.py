@@ -43,18 +43,19 @@ from pear.training.recipe import Kind, Recipe
 from pear.training.report import draw_losses
 from pear.training.work_folder import WorkFolder
 
-HEAD = HeadConfig(hidden_sizes=(256, 128))
+DROPOUT = 0.2
+HEAD = HeadConfig(hidden_sizes=(256, 128), dropout=DROPOUT)
 COMMON: dict[str, Any] = {
     "absolute_share": 0.1,
     "batch_tokens": 4096,
-    "pairs_per_source": 8,
+    "pairs_per_source": 4,
     "dev_share": 0.02,
-    "dev_lists": 300,
+    "dev_lists": 150,
     "dev_candidates": 13,
     "select": "pdp",
     "optimizer": "muon",
 }
-FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=1700, every=340, warm_up=0.03)
+FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=1100, every=275, warm_up=0.03)
 SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=300, every=150, warm_up=0.1, seed=2)
 SOURCES = 11_424  # lists to learn from
 FITTED = 4000  # lists that the teacher's weights are fitted on
@@ -111,7 +112,7 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> None:
 def first_weights(kind: Kind, seed: int) -> Checkpoint:
     """The bundled translation models under new layers and a head, drawn by the seed."""
     torch.manual_seed(seed)
-    encoder, tokenizer = start_from_translators(TRANSLATOR, REVERSE)
+    encoder, tokenizer = start_from_translators(TRANSLATOR, REVERSE, dropout=DROPOUT)
     return Checkpoint(build_network(kind, encoder, HEAD), tokenizer, "en-de")
 
 
