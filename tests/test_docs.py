@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.support.processors import other_processor
+from benchmarks.transcripts import Step
+from benchmarks.transcripts import run as run_step
 from candidates.command.completion import parser_of
 from candidates.command.launch import COMMANDS
 from tests.conftest import ROOT, Run
@@ -265,18 +268,39 @@ def test_the_picture_is_up_to_date() -> None:
     assert draw(record["source"], record["candidates"]) == page("docs/matrix.svg")
 
 
-def test_the_walk_of_a_sentence_is_up_to_date() -> None:
+@pytest.mark.one_world
+def test_the_walk_of_a_sentence_is_up_to_date(tmp_path: Path) -> None:
     """Its words; `python -m benchmarks.walk` renews it."""
-    from benchmarks.transcripts import other_processor
-    from benchmarks.walk import decided, draw
 
     def words(picture: str) -> list[str]:
         return re.findall(r">([^<>]*[a-z]{3}[^<>]*)</text>", picture)
 
-    drawn, kept = words(draw(*decided())), words(page("docs/walk.svg"))
+    target = tmp_path / "walk.svg"
+    program = [sys.executable, "-m", "benchmarks.walk", "--output", target]  # a process of its own reads SAME_ON_X86
+    subprocess.run(program, cwd=ROOT, check=True, capture_output=True)
+    drawn, kept = words(target.read_text(encoding="utf-8")), words(page("docs/walk.svg"))
     if drawn != kept and other_processor():
         pytest.skip(f"the choice differs: {other_processor()}")
     assert drawn == kept
+
+
+@pytest.mark.one_world
+def test_the_first_example_chooses_another_candidate_than_the_beam(tmp_path: Path) -> None:
+    """README and start page say so, and README quotes the beam's best."""
+    from benchmarks.walk import SOURCE
+
+    shown = f'echo "{SOURCE}" | mbr-decode --nbest 100'
+    assert shown in page("README.md")
+    assert shown in page("docs/index.md")
+    printed = run_step(Step(f"{shown} --save-candidates lists.jsonl --format jsonl"), tmp_path)
+    choice = json.loads(printed)
+    first = json.loads((tmp_path / "lists.jsonl").read_text(encoding="utf-8"))["candidates"][0]["text"]
+    (quoted,) = re.findall(r"The beam's best candidate, `(.*?)`, does not:", page("README.md"))
+    if (quoted != first or not choice["position"]) and other_processor():
+        pytest.skip(f"the beam differs: {other_processor()}")
+    assert choice["position"] > 0, "the choice is the beam's best: take another example (benchmarks/walk.py)"
+    assert quoted == first
+    assert f">{first} (the beam&#x27;s best)</text>" in page("docs/walk.svg")
 
 
 def test_pictures_follow_the_readers_light_or_dark_mode() -> None:

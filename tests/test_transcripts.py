@@ -15,7 +15,6 @@ from benchmarks.transcripts import (
     fingerprints,
     is_guide,
     missing,
-    other_processor,
     outdated,
     prepare,
     renewed,
@@ -23,6 +22,7 @@ from benchmarks.transcripts import (
     same,
     steps,
 )
+from benchmarks.support.processors import other_processor
 from candidates.common.words import counted
 from tests.conftest import ROOT
 from tests.support.pages import page
