@@ -15,11 +15,11 @@ little (`CLOSE`), durations by any amount. The commands of a page run in its ord
 with a `lists.jsonl`; of a how-to guide all commands run, those without output too. A block with a title (`needs a GPU`)
 is not run.
 
-The translation models run in int8, whose products by oneDNN differ between x86 processors with and without VNNI: a close
-choice may fall another way. So commands, the notebook and the picture of a walk run with `ONEDNN_MAX_CPU_ISA=AVX2`
-(`support/processors.py`), which gives the same results on both. A command that shows what VNNI does takes the variable
-out again (`env -u ONEDNN_MAX_CPU_ISA`). On processors that are not x86_64, tests run all commands and skip the
-comparison where the output differs.
+The translation models run in int8, whose products by oneDNN differ between x86 processors with and without VNNI, so
+that a close choice may fall another way. Commands, the notebook and the picture of a walk run with
+`ONEDNN_MAX_CPU_ISA=AVX2` (`support/processors.py`), which gives the same results on both. A command that shows what
+VNNI does takes the variable out again (`env -u ONEDNN_MAX_CPU_ISA`). On processors that are not x86_64, tests run all
+commands and skip the comparison where the output differs.
 
 `--write` also renews fingerprints of the bundled models, numbers of benchmarks (`support/quotes.py`), the notebook and
 two pictures.

@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+import candidates.common.errors
 from benchmarks.support.processors import other_processor
 from benchmarks.transcripts import Step
 from benchmarks.transcripts import run as run_step
 from candidates.command.completion import parser_of
+from candidates.command.console import EXIT_CODES
 from candidates.command.launch import COMMANDS
 from tests.conftest import ROOT, Run
 from tests.support.pages import PAGES, SAMPLE, blocks, page
@@ -82,6 +84,18 @@ def test_the_numbers_of_the_metaeval_page_are_real(run: Run, wmt23: Path) -> Non
     command, table = choice.replace("\\\n", "").split("\n", 1)
     words = command.removeprefix("$ ").replace("mt-metrics-eval-v2", str(wmt23.parent)).split()
     assert run(*words, "--quiet").stdout == table
+
+
+def test_the_first_table_of_the_evaluation_page_is_what_its_command_prints(run: Run, wmt23: Path) -> None:
+    shown = re.findall(r"```text\n(\$ cd .*?)```", page("docs/mbr-evaluate.md"), re.DOTALL)[0]
+    folder, command, table = shown.replace("\\\n", "").split("\n", 2)
+    assert folder == f"$ cd mt-metrics-eval-v2/{wmt23.name}"
+    words = [str(wmt23 / word) if "/" in word else word for word in command.removeprefix("$ ").split()]
+    messages, printed = table.partition("system  ")[0], run(*words)
+    assert printed.stdout == table.removeprefix(messages)
+    stderr = printed.stderr.replace(f"{wmt23}/", "")
+    assert stderr.startswith(messages)
+    assert stderr.count("\n") == messages.count("\n") + 1  # the line with the time
 
 
 def test_the_readme_is_short_and_names_every_command() -> None:
@@ -250,6 +264,19 @@ def test_the_page_of_statistics_has_every_one_of_them() -> None:
     text = page("docs/statistics.md")
     for name in STATISTICS:
         assert re.search(rf"\*\*[^*]*`{name}`", text), name
+
+
+def test_the_page_of_exit_codes_has_all_of_them_and_the_commands_that_end_with_1(run: Run) -> None:
+    table = re.findall(r"^\| \d.*$", page("docs/reference/exit-codes.md"), re.MULTILINE)
+    rows = {row.split("|")[1].strip(): row for row in table}
+    codes = {int(code) for codes in rows for code in codes.split(",")}
+    errors = {kind.exit_code for kind in vars(candidates.common.errors).values() if isinstance(kind, type)}
+    assert codes == {0, *errors, 70, 130, 141, 143}
+    assert codes == {int(code) for code in re.findall(r"\b\d+\b", EXIT_CODES.format(failed="1 some failed\n"))}
+    failing = {
+        command for command in COMMANDS if re.search(r"^  0 done +1 ", run(command, "--help-all").stdout, re.MULTILINE)
+    }
+    assert set(re.findall(r"`((?:mbr|pear)[a-z-]*)`", rows["1"])) == failing
 
 
 def test_the_notebook_becomes_a_page_with_its_code_and_outputs() -> None:

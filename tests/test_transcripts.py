@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.processors import other_processor
 from benchmarks.transcripts import (
     ELSEWHERE,
     PAGES,
@@ -22,7 +23,6 @@ from benchmarks.transcripts import (
     same,
     steps,
 )
-from benchmarks.support.processors import other_processor
 from candidates.common.words import counted
 from tests.conftest import ROOT
 from tests.support.pages import page
