@@ -57,7 +57,7 @@ def draw(decision: Decision, recipe: Recipe) -> str:
     parts = [
         picture_head(WIDTH, height),
         _text(12, 26, SOURCE, size=14, bold=True),
-        _text(12, 48, f"A beam of {len(item)} candidates: those that score highest, and the beam's best.", QUIET),
+        _text(12, 48, f"A beam of {len(item)} candidates: the highest scores, and the beam's best.", QUIET),
         _text(12, 66, "Each column is evidence. The choice, in green, has the best weighted sum.", QUIET),
     ]
     for number, (name, words, _) in enumerate(columns):
