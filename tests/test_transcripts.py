@@ -76,6 +76,11 @@ def test_what_pages_install_is_what_the_package_offers() -> None:
         assert set(filter(None, (named[1] or "").split(","))) <= set(extras), target
 
 
+def test_commands_run_as_on_a_processor_without_vnni_unless_they_take_the_variable_out(tmp_path: Path) -> None:
+    assert run(Step("echo ${ONEDNN_MAX_CPU_ISA:-none}"), tmp_path) == "AVX2\n"
+    assert run(Step("env -u ONEDNN_MAX_CPU_ISA bash -c 'echo ${ONEDNN_MAX_CPU_ISA:-none}'"), tmp_path) == "none\n"
+
+
 PAGE = """\
 ```sh
 a
