@@ -53,3 +53,8 @@ built once. The docstring of each has what it proves. What they share is in `ben
 | transcripts | What pages show of commands, after a bundled model has changed | | minutes | |
 | results | The quick set and benchmarks/RESULTS.md | | a quarter of an hour | |
 """
+
+import os
+
+# As the commands do (candidates.command.launch), before torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

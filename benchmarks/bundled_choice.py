@@ -31,7 +31,7 @@ from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.support.quotes import add_keep_option, keep
 from benchmarks.support.tatoeba import candidate_lists, parts, references
 from candidates.generation import Settings
-from candidates.training.split import Part
+from candidates.training.split import Part, read_pairs
 from mbr.recipe import Recipe, read_recipe
 
 MULTI30K = "multi30k"
@@ -71,22 +71,34 @@ def main() -> None:
         ]
         print(f"the recipe over the one without PEAR: {', '.join(words)}")
         alone = Table(lists[: options.alone], [golden[item.source] for item in lists[: options.alone]])
+        alone.row(BEAM, lambda: np.zeros(len(alone.lists), np.int64))
         for model in ("en-de", *([str(options.pear)] if options.pear else [])):
             pear = Recipe("pear", {"model": model}, weights="uniform")
             alone.row(f"PEAR alone ({model})", partial(chooser.choose, alone.lists, pear))
+    new = of_new_references(table, golden, [BEAM, recipe_name(recipe), WITHOUT])
     if options.keep:
-        over = {
-            f"over-without-pear.{key}.{part}": value
-            for key, gain in gains.items()
-            for part, value in zip(("gain", "low", "high"), gain, strict=True)
-        }
-        keep(
-            "bundled_choice",
-            quoted_values([*table.rows, *alone.rows]) | over,
-            "" if options.part == "test" else options.part,
-        )
-    rows = [asdict(row) for part in (table, alone) for row in part.rows]
+        values = quoted_values([*table.rows, *alone.rows[1:]])
+        values |= {f"new.{key}": value for key, value in quoted_values(new.rows).items()}
+        values |= {"sources": len(lists), "alone.sources": len(alone.lists), "new.sources": len(new.lists)}
+        for key, gain in gains.items():
+            values |= dict(
+                zip((f"over-without-pear.{key}.{part}" for part in ("gain", "low", "high")), gain, strict=True)
+            )
+        keep("bundled_choice", values, "" if options.part == "test" else options.part)
+    rows = [asdict(row) for part in (table, alone, new) for row in part.rows]
     (options.work / f"{options.part}-{options.sources}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def of_new_references(table: Table, golden: dict[str, list[str]], names: Sequence[str]) -> Table:
+    """The same choices for the sources whose references no model has read: some stand beside other sources, too."""
+    learnt = {target for _, target in read_pairs(TATOEBA, "train")}
+    places = [k for k, item in enumerate(table.lists) if not learnt.intersection(golden[item.source])]
+    lists = [table.lists[k] for k in places]
+    print("\nwithout sources that have a reference which the translation models learnt from beside another source")
+    new = Table(lists, [golden[item.source] for item in lists])
+    for name in names:
+        new.row(name, partial(table.picks[name].__getitem__, places))
+    return new
 
 
 def sources_and_references(part: str, count: int) -> tuple[list[str], dict[str, list[str]]]:

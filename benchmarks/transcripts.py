@@ -15,9 +15,11 @@ little (`CLOSE`), durations by any amount. The commands of a page run in its ord
 with a `lists.jsonl`; of a how-to guide all commands run, those without output too. A block with a title (`needs a GPU`)
 is not run.
 
-The translation models run in int8, whose products differ between kinds of processors: a close choice may fall another
-way. The kind that the pages were written on is kept (`benchmarks/sample/processor.txt`); on another one tests run all
-commands, and skip the comparison where the output differs.
+The translation models run in int8, whose products by oneDNN differ between x86 processors with and without VNNI, so
+that a close choice may fall another way. Commands, the notebook and the picture of a walk run with
+`ONEDNN_MAX_CPU_ISA=AVX2` (`support/processors.py`), which gives the same results on both. A command that shows what
+VNNI does takes the variable out again (`env -u ONEDNN_MAX_CPU_ISA`). On processors that are not x86_64, tests run all
+commands and skip the comparison where the output differs.
 
 `--write` also renews fingerprints of the bundled models, numbers of benchmarks (`support/quotes.py`), the notebook and
 two pictures.
@@ -31,7 +33,6 @@ import importlib.util
 import json
 import math
 import os
-import platform
 import re
 import socket
 import subprocess
@@ -45,12 +46,12 @@ from typing import Any
 
 from benchmarks import picture, walk
 from benchmarks.support.places import DATA, ROOT
+from benchmarks.support.processors import SAME_ON_X86, abilities
 from benchmarks.support.quotes import requoted, values_of, wrong
 
 SAMPLE = ROOT / "benchmarks" / "sample" / "en-de.jsonl"
+TOUR = ROOT / "docs" / "tour.ipynb"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-PROCESSOR = ROOT / "benchmarks" / "sample" / "processor.txt"
-INT8 = ("avx2", "avx512bw", "avx_vnni", "avx512_vnni", "amx_int8", "asimddp", "i8mm")
 WIDTH = 130  # columns of a JSON record on a page
 CLOSE = 0.05  # share by which a number may differ, and 0.02
 ELISION = "..."
@@ -127,25 +128,11 @@ def missing(text: str) -> str:
     """What the transcripts of a page need and this machine lacks; empty where nothing is."""
     if "--data mt-metrics-eval-v2" in text and not (DATA / "mt-metrics-eval-v2").is_dir():
         return f"no mt-metrics-eval-v2 at {DATA}; set MBR_DATA to the folder that holds it"
-    if "int8 against float32" in text and "vnni" not in processor_kind():
+    if "int8 against float32" in text and not any("vnni" in name for name in abilities()):
         return "int8 needs a processor with VNNI"
     if re.search(r"^mbr-decode .* --ray$", text, re.M) and importlib.util.find_spec("ray") is None:
         return "needs the extra `ray`, which the COMET environment has"
     return ""
-
-
-def processor_kind() -> str:
-    """The architecture, and the instructions that int8 products use on it."""
-    file = Path("/proc/cpuinfo")
-    flags = set(file.read_text(encoding="utf-8").split()) if file.exists() else set()
-    abilities = [name for name in INT8 if name in flags]
-    return " ".join([platform.machine(), *abilities])
-
-
-def other_processor() -> str:
-    """Why output here may differ from what the pages show; empty on the kind of processor that they were written on."""
-    written, here = PROCESSOR.read_text(encoding="utf-8").strip(), processor_kind()
-    return "" if written == here else f"pages were written on {written}, this is {here}"
 
 
 def run(step: Step, folder: Path) -> str:
@@ -157,6 +144,7 @@ def run(step: Step, folder: Path) -> str:
     commands = re.sub(r"^pip install .*\n", "", step.commands, flags=re.M)
     environment = {
         **os.environ,
+        **SAME_ON_X86,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLUMNS": "110",
         "HF_HUB_OFFLINE": "1",
@@ -286,7 +274,8 @@ def renew(page: Path, *, write: bool) -> bool:
 def fingerprints() -> dict[str, str]:
     """The bundled models as signatures name them: `en-de@` and its digits by the number of digits."""
     words = [str(Path(sys.executable).with_name("mbr-decode")), "--nbest", "2"]
-    done = subprocess.run(words, input="A dog.\n", capture_output=True, check=True, encoding="utf-8")
+    environment = {**os.environ, **SAME_ON_X86}
+    done = subprocess.run(words, input="A dog.\n", env=environment, capture_output=True, check=True, encoding="utf-8")
     names = re.findall(rf"\|(?:model|translator|add\.reverse\.model):({_FINGERPRINT.pattern})", done.stderr)
     return {_family(name): name for name in names}
 
@@ -331,18 +320,25 @@ def renew_quotes(pages: Sequence[Path], *, write: bool) -> bool:
     return correct
 
 
-def renew_tour() -> None:
-    """Run the notebook and keep what it prints."""
+def executed_tour() -> Any:
+    """The notebook after a run of all its cells."""
     import nbclient
     import nbformat
 
-    tour = ROOT / "docs" / "tour.ipynb"
-    notebook = nbformat.read(tour, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tour.parent)}}).execute()
+    notebook = nbformat.read(TOUR, as_version=4)
+    client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(TOUR.parent)}})
+    return client.execute(env={**os.environ, **SAME_ON_X86})
+
+
+def renew_tour() -> None:
+    """Run the notebook and keep what it prints."""
+    import nbformat
+
+    notebook = executed_tour()
     for cell in notebook.cells:
         cell.get("metadata", {}).pop("execution", None)  # times of this machine
-    nbformat.write(notebook, tour)
-    print(f"wrote {tour.relative_to(ROOT)}")
+    nbformat.write(notebook, TOUR)
+    print(f"wrote {TOUR.relative_to(ROOT)}")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -357,10 +353,9 @@ def main(words: Sequence[str] | None = None) -> int:
     correct.append(renew_fingerprints(pages, write=options.write))
     correct.append(renew_quotes(pages, write=options.write))
     if options.write and not options.pages:
-        PROCESSOR.write_text(f"{processor_kind()}\n", encoding="utf-8")
         renew_tour()
         picture.main()
-        walk.main()
+        walk.main([])
     return 0 if all(correct) or options.write else 1
 
 

@@ -2,23 +2,28 @@
 
     python -m benchmarks.walk
 
-Makes docs/walk.svg. The bundled translator makes the list and the recipe that ships with it decides, as `mbr-decode`
-does; what the picture shows is read off that decision.
+Makes docs/walk.svg, or the file that `--output` names. The bundled translator makes the list and the recipe that ships
+with it decides, as `mbr-decode` does; what the picture shows is read off that decision. The translator computes as it
+does on processors without VNNI (`support/processors.py`), so the picture is the same on all x86 processors.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import textwrap
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
 from benchmarks.support.places import ROOT
+from benchmarks.support.processors import SAME_ON_X86
 from candidates import CandidateList, Settings, open_generator
 from candidates.common.pictures import GOOD, INK, QUIET, picture_head
 from mbr import Recipe, decode, read_recipe
 from mbr.decide import Decision
 
-SOURCE = "Let's meet at the library at four."
+SOURCE = "We were very tired after the long walk."
 NBEST, SHOWN = 100, 5
 # Narrow enough to be read on a telephone: each candidate has its bars below it.
 WIDTH, COLUMN, BAR, ROW, TOP, LONGEST = 536, 87, 74, 64, 142, 74
@@ -52,7 +57,7 @@ def draw(decision: Decision, recipe: Recipe) -> str:
     parts = [
         picture_head(WIDTH, height),
         _text(12, 26, SOURCE, size=14, bold=True),
-        _text(12, 48, f"A beam of {len(item)} candidates: those that score highest, and the beam's best.", QUIET),
+        _text(12, 48, f"A beam of {len(item)} candidates: the highest scores, and the beam's best.", QUIET),
         _text(12, 66, "Each column is evidence. The choice, in green, has the best weighted sum.", QUIET),
     ]
     for number, (name, words, _) in enumerate(columns):
@@ -82,10 +87,13 @@ def _text(x: int, y: int, text: str, colour: str = INK, *, size: int = 12, bold:
     return f'<text x="{x}" y="{y}" font-size="{size}" fill="{colour}"{weight}>{escape(text)}</text>'
 
 
-def main() -> None:
-    target = ROOT / "docs" / "walk.svg"
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.walk", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "walk.svg", help="the picture to write")
+    target = parser.parse_args(words).output
+    os.environ.update(SAME_ON_X86)
     target.write_text(draw(*decided()), encoding="utf-8")
-    print(f"wrote {target.relative_to(ROOT)}")
+    print(f"wrote {target}")
 
 
 if __name__ == "__main__":

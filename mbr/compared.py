@@ -1,4 +1,4 @@
-"""Which candidates of a list are compared: those that guards and a first stage leave, by their places in the list.
+"""Which candidates of a list are compared: the ones that guards and a first stage leave, by their places in the list.
 
 Everything after sees only `item`, the shorter list; a decision speaks of the whole one, so places and values are
 translated back here and nowhere else.

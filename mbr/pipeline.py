@@ -72,7 +72,7 @@ class Decoder(Closing):
     terms: tuple[WeightedTerm, ...] = ()
     # A cheap first stage that keeps the best of each list.
     prefilter: Prefilter | None = None
-    # Rules that candidates must keep; those that break one leave before anything is computed.
+    # Rules that candidates must keep; candidates that break one leave before anything is computed.
     guards: Guards = field(default_factory=Guards)
     on_error: OnError = "stop"
     keep_matrix: bool = False

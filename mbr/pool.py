@@ -2,8 +2,8 @@
 
 Conversations may join at any time (`add`) and be asked to end early (`stop`). Each `step` collects what the open ones
 ask for, has the utility score it in one call, so that batches are full even where a single list asks for little,
-gives every conversation its scores and returns those that have ended. Nothing here knows of files or windows: the
-batch pipeline, the service and Ray loop over the same pool.
+gives every conversation its scores and returns the conversations that have ended. Nothing here knows of files or
+windows: the batch pipeline, the service and Ray loop over the same pool.
 
     pool = Pool(utility)
     pool.add("first", conversation)

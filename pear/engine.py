@@ -190,7 +190,7 @@ class Engine(Closing):
 
 
 def shared_first(numbers: Ints, lengths: Ints) -> Ints:
-    """An order of rows [rows] in which those that share texts stand together, for encoders that read each text once.
+    """An order of rows [rows] in which rows that share texts stand together, for encoders that read each text once.
 
     Sources come by their longest row; the rows of a source go by tiles of eight by eight candidates, which sixteen
     texts fill. Only the order of first mention counts, not the numbers of texts.

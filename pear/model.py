@@ -49,7 +49,7 @@ class HeadConfig:
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> HeadConfig:
-        """Take the settings of the head from those that a training run recorded."""
+        """Take the settings of the head from all that a training run recorded."""
         settings_of_head = {
             field.name: settings[field.name] for field in fields(cls) if settings.get(field.name) is not None
         }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 # Before numpy is imported, here and by the workers of xdist: on two cores, threads that wait for each other lose much.
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")
 
 import hypothesis
 import pytest

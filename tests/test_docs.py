@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+import candidates.common.errors
+from benchmarks.support.processors import other_processor
+from benchmarks.transcripts import Step
+from benchmarks.transcripts import run as run_step
 from candidates.command.completion import parser_of
+from candidates.command.console import EXIT_CODES
 from candidates.command.launch import COMMANDS
 from tests.conftest import ROOT, Run
 from tests.support.pages import PAGES, SAMPLE, blocks, page
@@ -79,6 +84,18 @@ def test_the_numbers_of_the_metaeval_page_are_real(run: Run, wmt23: Path) -> Non
     command, table = choice.replace("\\\n", "").split("\n", 1)
     words = command.removeprefix("$ ").replace("mt-metrics-eval-v2", str(wmt23.parent)).split()
     assert run(*words, "--quiet").stdout == table
+
+
+def test_the_first_table_of_the_evaluation_page_is_what_its_command_prints(run: Run, wmt23: Path) -> None:
+    shown = re.findall(r"```text\n(\$ cd .*?)```", page("docs/mbr-evaluate.md"), re.DOTALL)[0]
+    folder, command, table = shown.replace("\\\n", "").split("\n", 2)
+    assert folder == f"$ cd mt-metrics-eval-v2/{wmt23.name}"
+    words = [str(wmt23 / word) if "/" in word else word for word in command.removeprefix("$ ").split()]
+    messages, printed = table.partition("system  ")[0], run(*words)
+    assert printed.stdout == table.removeprefix(messages)
+    stderr = printed.stderr.replace(f"{wmt23}/", "")
+    assert stderr.startswith(messages)
+    assert stderr.count("\n") == messages.count("\n") + 1  # the line with the time
 
 
 def test_the_readme_is_short_and_names_every_command() -> None:
@@ -249,6 +266,19 @@ def test_the_page_of_statistics_has_every_one_of_them() -> None:
         assert re.search(rf"\*\*[^*]*`{name}`", text), name
 
 
+def test_the_page_of_exit_codes_has_all_of_them_and_the_commands_that_end_with_1(run: Run) -> None:
+    table = re.findall(r"^\| \d.*$", page("docs/reference/exit-codes.md"), re.MULTILINE)
+    rows = {row.split("|")[1].strip(): row for row in table}
+    codes = {int(code) for codes in rows for code in codes.split(",")}
+    errors = {kind.exit_code for kind in vars(candidates.common.errors).values() if isinstance(kind, type)}
+    assert codes == {0, *errors, 70, 130, 141, 143}
+    assert codes == {int(code) for code in re.findall(r"\b\d+\b", EXIT_CODES.format(failed="1 some failed\n"))}
+    failing = {
+        command for command in COMMANDS if re.search(r"^  0 done +1 ", run(command, "--help-all").stdout, re.MULTILINE)
+    }
+    assert set(re.findall(r"`((?:mbr|pear)[a-z-]*)`", rows["1"])) == failing
+
+
 def test_the_notebook_becomes_a_page_with_its_code_and_outputs() -> None:
     notebook_page = runpy.run_path(str(ROOT / "docs" / "_site" / "notebook.py"))["notebook_page"]
     text = notebook_page(ROOT / "docs" / "tour.ipynb")
@@ -265,18 +295,39 @@ def test_the_picture_is_up_to_date() -> None:
     assert draw(record["source"], record["candidates"]) == page("docs/matrix.svg")
 
 
-def test_the_walk_of_a_sentence_is_up_to_date() -> None:
+@pytest.mark.one_world
+def test_the_walk_of_a_sentence_is_up_to_date(tmp_path: Path) -> None:
     """Its words; `python -m benchmarks.walk` renews it."""
-    from benchmarks.transcripts import other_processor
-    from benchmarks.walk import decided, draw
 
     def words(picture: str) -> list[str]:
         return re.findall(r">([^<>]*[a-z]{3}[^<>]*)</text>", picture)
 
-    drawn, kept = words(draw(*decided())), words(page("docs/walk.svg"))
+    target = tmp_path / "walk.svg"
+    program = [sys.executable, "-m", "benchmarks.walk", "--output", target]  # a process of its own reads SAME_ON_X86
+    subprocess.run(program, cwd=ROOT, check=True, capture_output=True)
+    drawn, kept = words(target.read_text(encoding="utf-8")), words(page("docs/walk.svg"))
     if drawn != kept and other_processor():
         pytest.skip(f"the choice differs: {other_processor()}")
     assert drawn == kept
+
+
+@pytest.mark.one_world
+def test_the_first_example_chooses_another_candidate_than_the_beam(tmp_path: Path) -> None:
+    """README and start page say so, and README quotes the beam's best."""
+    from benchmarks.walk import SOURCE
+
+    shown = f'echo "{SOURCE}" | mbr-decode --nbest 100'
+    assert shown in page("README.md")
+    assert shown in page("docs/index.md")
+    printed = run_step(Step(f"{shown} --save-candidates lists.jsonl --format jsonl"), tmp_path)
+    choice = json.loads(printed)
+    first = json.loads((tmp_path / "lists.jsonl").read_text(encoding="utf-8"))["candidates"][0]["text"]
+    (quoted,) = re.findall(r"The beam's best candidate, `(.*?)`, does not:", page("README.md"))
+    if (quoted != first or not choice["position"]) and other_processor():
+        pytest.skip(f"the beam differs: {other_processor()}")
+    assert choice["position"] > 0, "the choice is the beam's best: take another example (benchmarks/walk.py)"
+    assert quoted == first
+    assert f">{first} (the beam&#x27;s best)</text>" in page("docs/walk.svg")
 
 
 def test_pictures_follow_the_readers_light_or_dark_mode() -> None:

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from benchmarks.support.processors import other_processor
+from benchmarks.transcripts import TOUR, Step, executed_tour, same
 
 pytestmark = pytest.mark.one_world
 
-TOUR = ROOT / "docs" / "tour.ipynb"
 
-
-def _lines(cell: Any) -> list[str]:
-    """What a cell prints, without its numbers: int8 gives a little other ones on other processors."""
-    printed = "".join("".join(output.get("text", "")) for output in cell["outputs"])
-    return re.sub(r"[-+]?[\d.]+", "0", printed).splitlines()
+def _printed(cell: Any) -> str:
+    """What a cell prints: text, and what notebooks show of a value as text."""
+    return "\n".join(
+        "".join(output.get("text", "") or output.get("data", {}).get("text/plain", "")) for output in cell["outputs"]
+    )
 
 
 def _kinds(cell: Any) -> list[str]:
@@ -28,11 +28,10 @@ def _kinds(cell: Any) -> list[str]:
 
 
 def test_the_tour_runs_and_prints_what_it_shows() -> None:
+    """`python -m benchmarks.transcripts --write` writes what it prints now."""
     nbformat = pytest.importorskip("nbformat", reason="the tour needs nbformat (pip install '.[dev]')")
-    nbclient = pytest.importorskip("nbclient", reason="the tour needs nbclient (pip install '.[dev]')")
-    shown = nbformat.read(TOUR, as_version=4)
-    run = nbformat.read(TOUR, as_version=4)
-    nbclient.NotebookClient(run, timeout=120, resources={"metadata": {"path": str(TOUR.parent)}}).execute()
+    pytest.importorskip("nbclient", reason="the tour needs nbclient (pip install '.[dev]')")
+    shown, run = nbformat.read(TOUR, as_version=4), executed_tour()
     pairs = [
         (before, after) for before, after in zip(shown.cells, run.cells, strict=True) if before.cell_type == "code"
     ]
@@ -40,9 +39,10 @@ def test_the_tour_runs_and_prints_what_it_shows() -> None:
     for before, after in pairs:
         assert "error" not in _kinds(after)
         assert _kinds(before) == _kinds(after), before.source
-        assert len(_lines(before)) == len(_lines(after)), before.source
-    for number in (5, 8):  # names of weights; names of rows
-        assert _lines(pairs[number][0]) == _lines(pairs[number][1])
+    different = [after for before, after in pairs if not same(Step("", "text", _printed(before)), _printed(after))]
+    if different and other_processor():
+        pytest.skip(f"{len(different)} of 10 cells differ: {other_processor()}")
+    assert not different, f"{different[0].source}\n{_printed(different[0])}"
 
 
 def test_the_tour_is_stored_with_its_outputs_and_without_paths_of_a_machine() -> None:

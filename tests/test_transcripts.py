@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.processors import other_processor
 from benchmarks.transcripts import (
     ELSEWHERE,
     PAGES,
@@ -15,7 +16,6 @@ from benchmarks.transcripts import (
     fingerprints,
     is_guide,
     missing,
-    other_processor,
     outdated,
     prepare,
     renewed,
@@ -74,6 +74,11 @@ def test_what_pages_install_is_what_the_package_offers() -> None:
         named = re.fullmatch(r"'?\.(?:\[([a-z,-]+)\])?'?", target)
         assert named, target
         assert set(filter(None, (named[1] or "").split(","))) <= set(extras), target
+
+
+def test_commands_run_as_on_a_processor_without_vnni_unless_they_take_the_variable_out(tmp_path: Path) -> None:
+    assert run(Step("echo ${ONEDNN_MAX_CPU_ISA:-none}"), tmp_path) == "AVX2\n"
+    assert run(Step("env -u ONEDNN_MAX_CPU_ISA bash -c 'echo ${ONEDNN_MAX_CPU_ISA:-none}'"), tmp_path) == "none\n"
 
 
 PAGE = """\

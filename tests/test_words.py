@@ -2,7 +2,8 @@
 
 Prose is every docstring, comment, help text and message of the Python files: all strings and comments, as the reader
 sees them, so a phrase is found across line breaks and across the parts of an f-string. So is the documentation, but
-for its code, and so are model cards, YAML files, the notebook's text and the words of pictures.
+for its code, and so are model cards, YAML files, the notebook's text, the words of pictures, web pages with their
+scripts, and RESULTS.md.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ RULES = (
     Rule(r"who (may|is|was|comes|asks|asked|has)", "the noun: contenders, the caller", "those who may be the best"),
     Rule(r"nobody|everybody|somebody|anybody", "the noun: no process, all settings", "nobody else writes"),
     Rule(r"so many(?! \w+ that)|so-manieth", "the number itself, or the noun", "for so many lists"),
+    Rule(r"those that", "the noun: candidates that, the ones that", "those that score highest"),
     Rule(r"what is (not )?known of", "the noun itself", "what is not known of a list"),
     Rule(r"(?<!Tom )told(?! apart)", "receives, is refused, prints", "it is told of the lists"),
     Rule(r"hears?|heard", "receives, logs", "`warn` hears the notices"),
@@ -232,6 +234,8 @@ def other_texts(file: Path) -> str:
         return "\n\n".join(
             "".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"
         )
+    if file.suffix == ".js":
+        return text.replace("`", '"')  # strings of JavaScript, not code in Markdown
     return text
 
 
@@ -243,6 +247,9 @@ OTHERS = [
     *ROOT.glob("*.y*ml"),
     *ROOT.glob(".*.y*ml"),
     *ROOT.glob(".github/workflows/*.y*ml"),
+    *ROOT.glob("mbr/*/page/*.html"),
+    *ROOT.glob("mbr/*/page/*.js"),
+    ROOT / "benchmarks" / "RESULTS.md",
     ROOT / "Makefile",
 ]
 
@@ -253,10 +260,11 @@ def test_cards_settings_and_pictures_use_the_words_of_the_field(file: Path) -> N
     assert not messages, "\n".join(["words of the old style:", *messages])
 
 
-def test_the_words_of_pictures_and_notebooks_are_read(tmp_path: Path) -> None:
+def test_the_words_of_pictures_notebooks_and_scripts_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.svg").write_text('<svg><text x="1">for so many lists</text></svg>')
     (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": ["so ", "many"]}]}))
-    for name in ("a.svg", "a.ipynb"):
+    (tmp_path / "a.js").write_text("const words = `for so many lists`;")
+    for name in ("a.svg", "a.ipynb", "a.js"):
         assert [hit.phrase for hit in page_hits(other_texts(tmp_path / name))] == ["so many"]
 
 

@@ -108,13 +108,14 @@ class Table:
         self._draws = rng.multinomial(len(lists), np.full(len(lists), 1 / len(lists)), DRAWS).astype(np.float64)
         self._drawn = {BEAM: self._values(np.zeros(len(lists), np.int64))}
         self.rows: list[Row] = []
+        self.picks: dict[str, Choice] = {}
         print(f"{len(lists)} sources, {np.mean([len(item) for item in lists]):.1f} distinct candidates each")
         print("| chosen by | " + " | ".join(title for _, _, title in COLUMNS) + " | same as first | regret | CPU s |")
         print("|" + " --- |" * (len(COLUMNS) + 4))
 
     def row(self, name: str, choose: Callable[[], Choice]) -> Row:
         began = time.process_time()
-        picks = choose()
+        picks = self.picks[name] = choose()
         seconds = time.process_time() - began
         self._drawn[name] = self._values(picks)
         values = {key: (self._drawn[name][key][0], *gain) for key, gain in self.gains(name, BEAM).items()}

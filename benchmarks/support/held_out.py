@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.support.places import TATOEBA, WMT23, WORK
-from benchmarks.support.tatoeba import lists, parts, read, references
+from benchmarks.support.tatoeba import candidate_lists, parts, references
 from benchmarks.support.teacher import Embedder, agreement
 from candidates.generation import Settings
 from pear.data import Judgment, read_judgments
@@ -54,15 +54,13 @@ def tatoeba_lists(count: int, candidates: int, *, data: Path = TATOEBA, work: Pa
     golden = references(data, "unseen")
     embed = Embedder()
     judged = []
-    for item in read(lists(work / f"held-out-{count}.jsonl", sources, Settings(nbest=100))):
-        draw = random.Random(item["source"])
-        places = sorted(draw.sample(range(len(item["candidates"])), min(candidates, len(item["candidates"]))))
-        chosen = [item["candidates"][k] for k in places]
-        texts = [candidate["text"] for candidate in chosen]
-        translations = golden[item["source"]]
-        scores = agreement(texts, translations, embed).score.astype(np.float64)
-        logprobs = [candidate["logprob"] for candidate in chosen]
-        judged.append(Judged(item["source"], translations[0], texts, scores, logprobs))
+    for item in candidate_lists(work / f"held-out-{count}.jsonl", sources, Settings(nbest=100)):
+        draw = random.Random(item.source)
+        places = sorted(draw.sample(range(len(item)), min(candidates, len(item))))
+        texts = [item.texts[k] for k in places]
+        scores = agreement(texts, golden[item.source], embed).score.astype(np.float64)
+        chosen = [float(np.array(item.logprobs, np.float64)[k]) for k in places]
+        judged.append(Judged(item.source, golden[item.source][0], texts, scores, chosen))
     return judged
 
 

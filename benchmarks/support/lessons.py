@@ -2,7 +2,7 @@
 
 Each source whose lists no translation model learnt from gives two lists. `top`: candidates that the evidence without
 references puts first, where the choice is made and differences are small; chosen by their scores instead, they would
-mostly be those that the reference happens to favour. `spread`: some of the whole list. Every third source gives a third
+mostly be ones that the reference happens to favour. `spread`: some of the whole list. Every third source gives a third
 one, `damaged`: the reference beside damaged copies of it, graded, and the beam's best. `order_rows` gives one more: the
 reference beside copies whose words are swapped or repeated, the damage that is learnt last.
 """

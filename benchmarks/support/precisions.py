@@ -88,7 +88,7 @@ def limit(products: Sequence[Products], dtype: str, device: torch.device, clock:
 
 
 def cpu_precisions() -> tuple[str, ...]:
-    """Those that this processor computes fast."""
+    """The precisions that this processor computes fast."""
     fast = faster_precisions("cpu")
     return ("float32", *(name for name in ("bf16", "int8") if name in fast))
 

@@ -99,7 +99,7 @@ class Serving:
 
 @dataclass
 class Outcome:
-    """Answers by status, the seconds of those that were 200, and what was wrong with the others."""
+    """Answers by status, the seconds of answers with 200, and what was wrong with the others."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)

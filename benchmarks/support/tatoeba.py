@@ -3,7 +3,7 @@
 `parts` assigns sources to their use: the bundled PEAR learned from some, the benchmarks measure on others.
 
     sources = parts(TATOEBA)["test"][:30]
-    items = list(read(lists(WORK / "test-30.jsonl", sources, Settings(nbest=100))))
+    items = candidate_lists(WORK / "test-30.jsonl", sources, Settings(nbest=100))
 """
 
 from __future__ import annotations
@@ -51,22 +51,8 @@ def references(data: Path, part: Part) -> dict[str, list[str]]:
     return translations
 
 
-def lists(file: Path, sources: list[str], settings: Settings) -> str:
-    """Candidate lists of the bundled translation model, made once."""
-
-    def made() -> Iterator[dict[str, Any]]:
-        with open_generator(settings, model=str(TRANSLATOR), device="cpu") as generator:
-            for item in generator.generate(sources):
-                if not isinstance(item, CandidateList):
-                    raise item.error
-                candidates = zip(item.texts, item.logprobs or [0.0] * len(item), strict=True)
-                yield {"source": item.source, "candidates": [{"text": t, "logprob": p} for t, p in candidates]}
-
-    return once(file, made)
-
-
 def candidate_lists(file: Path, sources: list[str], settings: Settings) -> list[CandidateList]:
-    """The same lists as values that know their origin; they are kept with the translation model's revision."""
+    """Candidate lists of the bundled translation model, made once; they are kept with its revision."""
     with open_generator(settings, model=TRANSLATOR.name, device="cpu") as generator:
         revised = file.with_suffix(f".{generator.origin.translator.partition('@')[2]}{file.suffix}")
         if not revised.exists():

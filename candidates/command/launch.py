@@ -60,6 +60,8 @@ def start(command: str) -> None:
         owner.check_owners()
         # numpy's matrices are small, and many: more threads for each only wait for one another. Models have --threads.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        # Waiting threads of models sleep: beside other programs, threads that spin cost several times the work itself.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         code: int = import_module(COMMANDS[command]).command()
         return code
 

@@ -50,7 +50,7 @@ def _endpoint(endpoint: Schema, shapes: dict[str, None]) -> list[str]:
 
 
 def _shapes(definitions: dict[str, Schema], names: list[str]) -> list[str]:
-    """The tables of the shapes, and of those that they name."""
+    """The tables of the shapes, and of the shapes that they name."""
     lines = ["", "## Shapes"]
     done: dict[str, None] = {}
     while rest := [name for name in names if name not in done]:

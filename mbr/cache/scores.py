@@ -241,7 +241,7 @@ class _Table:
         return values, seconds
 
     def add(self, codes: NDArray[np.int64], values: Floats, seconds: Floats) -> None:
-        """Add scores that are not in the table yet; those that are not finite are left out."""
+        """Add scores that are not in the table yet; values that are not finite are left out."""
         good = np.isfinite(values)
         together = np.concatenate([self.codes, codes[good]])
         self.codes, first = np.unique(together, return_index=True)

@@ -1,7 +1,7 @@
 """The stages of a comparison in their order, and the share of the work that each is expected to take.
 
 Settings that share a model decide one after another, then a study of it follows; then come the oracle and the judges.
-Shares are counts of passes: those that a strategy asks for (of `race` and `prune`, which stop early, three per
+Shares are counts of passes: what a strategy asks for (of `race` and `prune`, which stop early, three per
 candidate), both orders of every pair in a study, a row per candidate for the oracle, a row per segment and table row
 for each judge. A pass of what needs no checkpoint counts a hundredth. Scores of earlier runs make a stage shorter.
 """

@@ -46,7 +46,7 @@ class LexicalJudge(Judge):
         return list(zip(outputs, *references, strict=True))
 
     def judge(self, rows: Sequence[Row]) -> Judged:
-        """Statistics of the rows, those that sacrebleu counts. Consecutive rows that share their references are one
+        """Statistics of the rows, as sacrebleu counts them. Consecutive rows that share their references are one
         segment, and the texts of many segments are counted at once."""
         statistics = np.empty((len(rows), self.columns))
         begin = 0

@@ -6,7 +6,7 @@ segments only, so another system in the table changes no number, and they are th
 same seed (SACREBLEU_SEED). Time is draws x segments x k per system, memory a block of that.
 
 Both tests have the statistic |difference|. p counts the trials that reach the observed difference, plus one for the
-observation itself: (reached + 1) / (trials + 1). sacrebleu counts those that exceed it, which makes a system
+observation itself: (reached + 1) / (trials + 1). sacrebleu counts trials that exceed it, which makes a system
 significantly different from itself; apart from such ties the numbers are the same. Only the randomisation test keeps
 its nominal level: the bootstrap's p is too small (see `bootstrap_p`), so it is no evidence by itself.
 """

@@ -1,7 +1,7 @@
 """Guards by name: rules that a candidate must keep, checked before anything is scored.
 
 Ours, and those of installed plug-ins (entry points of the group `mbr_decode.guards`). The name `production` stands for
-those that wrongly accuse under 2 % of the best human-judged translations (benchmarks/guards.py).
+guards that wrongly accuse under 2 % of the best human-judged translations (benchmarks/guards.py).
 
 >>> guard_names()
 ['placeholders', 'tags', 'numbers', 'urls', 'language', 'length', 'repetition', 'not-copied', 'glossary']

@@ -1,4 +1,4 @@
-"""Which candidates of a list go on: those that break no rule; where all do, those with the fewest and lightest faults.
+"""Which candidates of a list stay: all that break no rule; else the ones with the fewest and lightest faults.
 
 >>> from mbr.guards.placeholders import Placeholders
 >>> verdict = Guards({"placeholders": Placeholders()}).judge("Hi {name}", ["Hallo", "Hallo {name}", "Na {name}"])

@@ -1,7 +1,7 @@
 """The language of candidates: by script, and by function words or a package for it.
 
-The language that is wanted is the option `to` (`language:to=de`), else that of most candidates, those that copy the
-source aside. A candidate breaks the rule if most of its letters are of another script, or if it has clearly more
+The language that is wanted is the option `to` (`language:to=de`), else that of most candidates, copies of the source
+aside. A candidate breaks the rule if most of its letters are of another script, or if it has clearly more
 function words of another language. By `py3langid` (`language:to=de:by=py3langid`, `pip install
 '.[language]'`) the second part is that package's judgement, which knows 97 languages and takes longer.
 """

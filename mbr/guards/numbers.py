@@ -26,7 +26,7 @@ _TIMES = ("time", "maybe time")
 _DATES = ("date", "maybe date")
 
 Counted = Counter[Number]
-Differences = tuple[Counted, Counted]  # numbers that the output lacks, and those that it adds
+Differences = tuple[Counted, Counted]  # numbers that the output lacks, and numbers that it adds
 
 
 class Numbers(Guard):

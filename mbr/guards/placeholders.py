@@ -53,7 +53,7 @@ class Placeholders(Guard):
 
 
 def placeholders(text: str) -> Counter[Hashable]:
-    """The placeholders of a text, each in one spelling. Those that count on their order are numbered."""
+    """The placeholders of a text, each in one spelling. Placeholders that count on their order are numbered."""
     fields: Counter[Hashable] = Counter()
     if "%" not in text and "{" not in text:
         return fields

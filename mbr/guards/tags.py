@@ -1,6 +1,6 @@
 """XML and HTML tags: the same ones, nested in the same way, each closed.
 
-Siblings may change places, since word order does. Attributes must stay, but for those that hold text for readers
+Siblings may change places, since word order does. Attributes must stay, but for attributes with text for readers
 (`title`, `alt`, `placeholder`, `aria-label`). Where the source itself is a fragment (`</b> and so on`), only the tags
 are counted.
 """

@@ -107,7 +107,7 @@ def spa_draws(
 
 
 def _counts(values: Floats32, symmetric: bool) -> Floats:
-    """[pairs of systems]: sign vectors that reach the observation; half of those that equal it, if symmetric."""
+    """[pairs of systems]: sign vectors that reach the observation; half of the equal ones, if symmetric."""
     reached = (values <= SLACK).sum(axis=1)
     return np.asarray((reached + (values < -SLACK).sum(axis=1)) / 2 if symmetric else reached, np.float64)
 

@@ -268,7 +268,7 @@ def _texts(files: EvalFolder, systems: tuple[str, ...], standard: str | None) ->
 
 
 def document_scores(folder: str | Path, scores: ScoreSet) -> tuple[Floats | None, dict[str, Floats]]:
-    """Scores of whole documents from `.doc.score` files: of people, and of metrics by name; those that there are.
+    """Scores of whole documents from `.doc.score` files: of people, and of metrics by name, where there are any.
 
     All are [systems, documents], for the documents of `scores` in order of their first segment.
     """

@@ -1,11 +1,11 @@
 """Which metrics are significantly better, and which share a rank?
 
 `compare_metrics` gives, for one statistic, the p-value of every pair of metrics: how often chance makes the better one
-of two equally good metrics lead by as much. For statistics of scores chance is a permutation (`permutations.py`). Those
-that count pairs of translations (acc_eq, Kendall) have exact tests: if the outcomes "right" and "wrong" of two metrics
-are swapped, only pairs on which they disagree matter, and the number that the first wins is binomial, a sign test.
-Where segments weigh differently (missing annotations), pairs of one weight are binomial; their weighted sum is drawn.
-Of choices, what two metrics chose in a segment is swapped (`choice_draws`).
+of two equally good metrics lead by as much. For statistics of scores chance is a permutation (`permutations.py`).
+Statistics that count pairs of translations (acc_eq, Kendall) have exact tests: if the outcomes "right" and "wrong" of
+two metrics are swapped, only pairs on which they disagree matter, and the number that the first wins is binomial, a
+sign test. Where segments weigh differently (missing annotations), pairs of one weight are binomial; their weighted sum
+is drawn. Of choices, what two metrics chose in a segment is swapped (`choice_draws`).
 
 Ranks are clusters as WMT has them: metrics in the order of their scores; a new rank begins with the first metric that
 is beaten, at p <= .05, by one of the present rank.

@@ -249,7 +249,7 @@ class ScoreSet:
         """Without metrics that lack a score of an annotated translation; a note replaces each.
 
         Raises:
-            InputError: such a metric is among those that the user named.
+            InputError: the user named such a metric.
         """
         kept, notes = [], list(self.notes)
         for metric in self.metrics:

@@ -80,7 +80,7 @@ class ClusterRun:
         self._none_since = time.monotonic()  # when a worker was last ready
 
     def windows(self, decoder: Decoder, records: Iterable[Record]) -> Iterator[list[Decision]]:
-        """Decisions in input order, a window at a time: those that `decoder.windows` would yield.
+        """Decisions in input order, a window at a time, as `decoder.windows` would yield them.
 
         Raises:
             EnvironmentProblem: no worker could be had within the patience, or one differs from the driver.

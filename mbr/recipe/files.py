@@ -1,4 +1,4 @@
-"""Recipes as YAML, and recipes by name: those that ship beside the bundled models.
+"""Recipes as YAML, and recipes by name, which ship beside the bundled models.
 
 A file may also say for which lists it is the default (`fits`): by the translation models, with their revisions, and the
 methods that made them.

@@ -106,7 +106,7 @@ class Inbox:
             self._changed.notify()
 
     def leave(self, job: Job) -> list[Ticket]:
-        """A job has ended: its tokens are free, and requests like it are new work. Returns those that wait for it."""
+        """A job has ended: its tokens are free, and requests like it are new work. Returns what waits for it."""
         with self._changed:
             self._forget_key(job)
             self._tokens -= job.request.tokens

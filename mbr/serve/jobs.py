@@ -143,7 +143,7 @@ class Job:
     single_tokens: int = 1  # of a pass of a term
     began: float | None = None
     tokens: int = 0
-    credited: int = 0  # of its estimated tokens, those that count as done
+    credited: int = 0  # its estimated tokens that count as done
     turn: int = 0
     stopped: bool = False
     ended: bool = False

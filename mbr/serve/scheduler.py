@@ -282,7 +282,7 @@ class Scheduler(Closing):
             self._done.spend(job, seconds * share / sum(shares.values()))
 
     def _one_by_one(self, utility: Utility, pool: Pool[Job], jobs: Iterable[Job]) -> list[tuple[Job, OpenConversation]]:
-        """The step again for each request by itself; those that raise again have failed."""
+        """The step again for each request by itself; a request that raises again has failed."""
         for job in jobs:
             conversation = job.conversation
             if conversation is None or conversation.finished:

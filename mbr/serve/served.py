@@ -1,6 +1,6 @@
 """What is served: recipes by name with their decoders, which share their models, and a few utilities without a model.
 
-Without a recipe the bundled models are served: `default` for lists that come with a request, `translations` for those
+Without a recipe the bundled models are served: `default` for lists that come with a request, `translations` for lists
 that the bundled translator makes.
 """
 

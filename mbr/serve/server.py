@@ -122,7 +122,7 @@ class Running:
             self._load_again()
 
     def _reload(self) -> None:
-        """Load the recipes again; those that are served stay until the new ones have decided a list."""
+        """Load the recipes again; the old ones are served until the new ones have decided a list."""
         with self._loading_lock:
             if self._is_loading:
                 self._reload_again = True

@@ -79,7 +79,7 @@ class Comparisons:
 
     @property
     def freedom(self) -> int:
-        """How many pairs there are beyond those that determine the qualities, if the graph is connected."""
+        """How many pairs there are beyond the ones that determine the qualities, if the graph is connected."""
         return len(self) - int(np.count_nonzero(self.degrees)) + 1
 
     @cached_property

@@ -35,7 +35,7 @@ from mbr.strategies.comparisons import Comparisons, ExpectedUtility
 from mbr.strategies.systems import DENSE, System
 
 SWEEPS, COLUMNS = 6, 32  # samples of the scores are their product
-FIRST_SWEEPS, MORE_SWEEPS = 6, 1  # before those that count: of a new chain, of one that goes on
+FIRST_SWEEPS, MORE_SWEEPS = 6, 1  # before sweeps that count: of a new chain, of one that is continued
 TAILS = np.array([3.0, 4.0, 6.0, 10.0, 30.0, np.inf])  # degrees of freedom that the remainder may have
 TAILS_PRIOR = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 3.0])
 ROUGHNESS = np.array([1.0, 2.0, 4.0, 10.0, 50.0])  # shapes that the distribution of g may have
@@ -43,7 +43,7 @@ OF_PAIRS = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9])  # shares of the re
 LEAST_NOISE = 1e-12  # of the mean square: keeps systems solvable
 EXACT = 1e-10  # of the mean square: less is no noise at all
 FEW = 8  # degrees of freedom, below which least squares may be exact by chance
-SPARSE = 0.4  # share of pairs beyond those that determine the qualities, below which noise is drawn without them
+SPARSE = 0.4  # share of pairs beyond the ones that determine the qualities, below which noise is drawn without them
 LEVEL_STEPS = (0.2, 0.6, 1.2)  # widths of the steps of noise and spread, as logarithms
 NOISE_PRIOR, SPREAD_PRIOR, SLOT_PRIOR = 0.01, 0.05, 0.1  # one observation's worth: in mean squares, the last in noise
 
@@ -316,7 +316,7 @@ def _nothing(size: int) -> Sweep:
 
 
 def standardised(hints: Floats | None, size: int) -> Floats:
-    """Hints [N] or [N, kinds] with mean 0 and variance 1; without those that are the same for all."""
+    """Hints [N] or [N, kinds] with mean 0 and variance 1; a kind that is the same for all is left out."""
     if hints is None:
         return np.zeros((size, 0))
     columns = hints.reshape(size, -1)

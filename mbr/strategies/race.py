@@ -51,7 +51,9 @@ SMALL_ROUND, LARGE_ROUND = 8, 64  # passes of a round: a sixth of the candidates
 WITH_TERMS = 4  # where terms tell candidates apart, one in four takes part in the screen,
 LEAST_SCREENED = 8  # and this number at least
 CONFIRM = 3  # times as many samples, before it stops
-CAUTION = 1.2  # times the sampled loss: ending at low estimates favours those that are too low (benchmarks.calibration)
+CAUTION = (
+    1.2  # times the sampled loss: ending at low estimates favours estimates that are too low (benchmarks.calibration)
+)
 SHORT = 16  # candidates: shorter lists are screened in full
 TINY = 6  # candidates: up to this all pairs are compared at once, since samples would cost more than they save
 

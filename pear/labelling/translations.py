@@ -1,6 +1,6 @@
 """What is to be labelled: translations with their sources, from candidate lists or from files of judgments.
 
-Files of judgments are those that `pear-train` reads (`pear.data.judgments`); their scores are left out, and in JSON
+Files of judgments are as `pear-train` reads them (`pear.data.judgments`); their scores are left out, and in JSON
 lines there need not be any.
 """
 

@@ -49,7 +49,7 @@ def locate(
 ) -> tuple[Path, bool]:
     """The path of a model's files, and whether it was named by it; the others are fetched from the hub.
 
-    Of a hub repository those that match `files` are fetched; None is all.
+    Of a hub repository, files that match `files` are fetched; None is all.
     """
     # As with translators: a folder that has the name of a bundled model is ./name.
     path = shipped_models().get(str(model), Path(model).expanduser())

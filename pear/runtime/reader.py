@@ -68,15 +68,20 @@ class TranslationReader(nn.Module):
         """Token ids and mask [rows, tokens]; without a mask, padding is what has its id."""
         present = (input_ids != self.config.pad_token_id) if attention_mask is None else attention_mask.bool()
         texts = Texts.of(input_ids, present, self.config)
-        states = self._tokens(texts) + self.types(texts.types)  # [rows, tokens, hidden]
+        states = self._dropped(self._tokens(texts)) + self.types(texts.types)  # [rows, tokens, hidden]
         mask = None if bool(present.all()) else present[:, None, None, :]
         read = []
         for layer in self.layers:
             if output_hidden_states:
                 read.append(states)
-            states = layer(states, mask)
+            after = layer(states, mask)
+            states = states + self._dropped(after - states) if self.training else after
         states = self.norm(states)
         return EncoderOutput(states, (*read, states) if output_hidden_states else None)
+
+    def _dropped(self, values: Tensor) -> Tensor:
+        """While it learns, without a random share: few lists are learnt by heart otherwise."""
+        return functional.dropout(values, self.config.hidden_dropout_prob, self.training)
 
     def translations(self, texts: Texts) -> Translations:
         """What the translation models expect of the distinct texts of a batch."""

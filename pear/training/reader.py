@@ -25,7 +25,7 @@ NEVER = -1e4  # the logit of padding
 
 
 def start_from_translators(
-    forward: Path, backward: Path, *, layers: int = LAYERS, positions: int = 256
+    forward: Path, backward: Path, *, layers: int = LAYERS, dropout: float = 0.1, positions: int = 256
 ) -> tuple[Any, Any]:
     """(encoder, tokenizer) with translation models of both directions inside, and `layers` new layers on top.
 
@@ -55,6 +55,7 @@ def start_from_translators(
                 "backward_encoder_layers": _layers(of_backward, "encoder"),
                 "backward_decoder_layers": _layers(of_backward, "decoder"),
                 "num_hidden_layers": layers,
+                "hidden_dropout_prob": dropout,
                 "num_attention_heads": int(of_forward.get("encoder/num_heads", width // 64)),
                 "intermediate_size": len(of_forward["encoder/layer_0/ffn/linear_0/weight"]),
                 "max_position_embeddings": positions + 2,

@@ -39,7 +39,7 @@ def begin(kind: Kind, origin: Origin, texts: Iterable[str] = (), *, seed: int = 
         encoder, tokenizer = _from_encoder(origin)
         name = origin.encoder
     elif origin.translators is not None:
-        encoder, tokenizer = _from_translators(*map(Path, origin.translators), layers=origin.layers)
+        encoder, tokenizer = _from_translators(*map(Path, origin.translators), origin=origin)
         name = Path(origin.translators[0]).name
     else:
         encoder, tokenizer = _from_nothing(origin, texts)
@@ -132,10 +132,10 @@ def _is_reader(folder: Path) -> bool:
     return config is not None and config.model_type == READER
 
 
-def _from_translators(forward: Path, backward: Path | None = None, *, layers: int | None) -> tuple[Any, Any]:
+def _from_translators(forward: Path, backward: Path | None = None, *, origin: Origin) -> tuple[Any, Any]:
     if backward is None:
-        return start_from_translator(forward, layers=layers)
-    return start_from_translators(forward, backward, layers=layers or LAYERS)
+        return start_from_translator(forward, layers=origin.layers)
+    return start_from_translators(forward, backward, layers=origin.layers or LAYERS, dropout=origin.dropout)
 
 
 def _from_nothing(origin: Origin, texts: Iterable[str]) -> tuple[Any, Any]:

@@ -1,7 +1,8 @@
 """What translation models that do not learn said of each text, computed once and kept for the whole training.
 
 A translation model takes most of the time of a training step of `pear.runtime.reader.TranslationReader`, and its
-answers are the same in every epoch. They are kept in half precision, about 25 kB per candidate of 15 tokens.
+answers are the same in every epoch. They are kept in half precision in the machine's memory, about 25 kB per candidate
+of 15 tokens, up to a quarter of what is free at the start.
 
     keep_translations(encoder)
     ...
@@ -10,6 +11,9 @@ answers are the same in every epoch. They are kept in half precision, about 25 k
 
 from __future__ import annotations
 
+import os
+from collections import ChainMap
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -21,7 +25,8 @@ from pear.runtime.reader import Texts, TranslationReader, Translations
 NAMES = tuple(field.name for field in fields(Translations))
 OF_SOURCES = NAMES[:1]  # the others are of candidates
 Answers = dict[tuple[int, ...], dict[str, Tensor]]  # by tokens: of a source, or of a source, -1 and a candidate
-MOST_BYTES = 9 * 1024**3  # then nothing more is kept
+GUESS = 4 * 1024**3
+SHARE = 0.25  # of the machine's free memory that one process takes
 
 
 def keep_translations(encoder: Any) -> None:
@@ -42,31 +47,30 @@ class TranslationMemory:
     def __init__(self, reader: TranslationReader) -> None:
         self._reader = reader
         self._kept: Answers = {}
-        self._bytes = 0
+        self._room = int(SHARE * free_bytes())  # then nothing more is kept
 
     def __call__(self, texts: Texts) -> Translations:
         sources, candidates = (self._trimmed(each) for each in (texts.sources, texts.candidates))
         pairs = [(*sources[of], -1, *words) for of, words in zip(texts.source_of.tolist(), candidates, strict=True)]
         missing = [k for k, pair in enumerate(pairs) if pair not in self._kept]
-        answers = self._kept
+        answers: Mapping[tuple[int, ...], dict[str, Tensor]] = self._kept
         if missing:
             some = replace(texts, candidates=texts.candidates[missing], source_of=texts.source_of[missing])
             answers = self._with(self._computed(some, sources, [pairs[k] for k in missing]))
         longest = dict.fromkeys(NAMES, texts.sources.shape[1] + 1)
         longest |= dict.fromkeys(("expected", "chances", "states"), texts.candidates.shape[1] + 1)
-        return Translations(
-            **{
-                name: _padded([answers[key][name] for key in (sources if name in OF_SOURCES else pairs)], longest[name])
-                for name in NAMES
-            }
-        )
+        device = texts.sources.device
+        parts = {name: [answers[key][name] for key in (sources if name in OF_SOURCES else pairs)] for name in NAMES}
+        return Translations(**{name: _padded(parts[name], longest[name]).to(device) for name in NAMES})
 
-    def _with(self, fresh: Answers) -> Answers:
+    def _with(self, fresh: Answers) -> Mapping[tuple[int, ...], dict[str, Tensor]]:
         """All answers there are with these; they are kept while there is room."""
-        if self._bytes >= MOST_BYTES:
-            return self._kept | fresh
-        self._kept |= fresh
-        self._bytes += sum(part.numel() * part.element_size() for parts in fresh.values() for part in parts.values())
+        if self._room <= 0:
+            return ChainMap(fresh, self._kept)
+        for key, parts in fresh.items():
+            if key not in self._kept:
+                self._kept[key] = parts
+                self._room -= sum(part.numel() * part.element_size() for part in parts.values())
         return self._kept
 
     def _trimmed(self, rows: Tensor) -> list[tuple[int, ...]]:
@@ -90,8 +94,16 @@ class TranslationMemory:
         return fresh
 
 
+def free_bytes() -> int:
+    """Of this machine's memory; a guess where the system does not report it."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return GUESS
+
+
 def _half(part: Tensor) -> Tensor:
-    return part.detach().to(torch.float16, copy=True)
+    return part.detach().to("cpu", torch.float16, copy=True)
 
 
 def _padded(parts: list[Tensor], longest: int) -> Tensor:

@@ -58,7 +58,7 @@ class WorkFolder:
             log.write(json.dumps(line) + "\n")
 
     def read_log(self) -> list[dict[str, Any]]:
-        """The lines of the log; those that are damaged or unfinished are left out."""
+        """The lines of the log; damaged and unfinished ones are left out."""
         return [line for line in map(_log_line, self._raw_log()) if line is not None]
 
     def cut_log(self, step: int, say: Callable[[str], None] = lambda message: None) -> None:

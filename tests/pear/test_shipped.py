@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from candidates.backends.models import BUNDLED
 from candidates.common.errors import UsageError
 from pear.checkpoint import load_checkpoint
 from pear.engine import Engine
 from pear.shipped import DEFAULT, SHIPPED, Languages, shipped_models
-from tests.conftest import Run, write_jsonl
+from pear.training.reader import start_from_translators
+from tests.conftest import ROOT, Run, write_jsonl
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,25 @@ def test_it_is_small_and_has_a_card() -> None:
         "README.md",
         "tokenizer.json",
     }
+
+
+def test_all_that_is_bundled_stays_small() -> None:
+    folders = [BUNDLED, SHIPPED, ROOT / "mbr" / "bundled"]
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    assert sum(file.stat().st_size for file in files) <= 40 * 1000 * 1000
+
+
+def test_the_translation_models_inside_are_the_bundled_ones() -> None:
+    """Trained on, they would have to be trained into it again."""
+    beginning, _ = start_from_translators(BUNDLED / "en-de", BUNDLED / "de-en")
+    inside = load_checkpoint(DEFAULT).network.encoder.state_dict()
+    compared = 0
+    for name, weight in beginning.state_dict().items():
+        if name.startswith(("forward_model.", "backward_model.")):
+            difference = (inside[name].float() - weight).norm() / weight.norm().clamp_min(1e-6)
+            assert difference < 0.01, name
+            compared += 1
+    assert compared > 100
 
 
 def test_a_folder_with_the_bundled_name_is_named_by_its_path(

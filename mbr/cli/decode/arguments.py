@@ -114,8 +114,8 @@ def _add_decision(p: argparse.ArgumentParser) -> None:
         "--require",
         metavar="NAME[,NAME...]",
         help="guards: drop candidates that break a rule before anything is scored: placeholders, tags, numbers, urls, "
-        "language, length, repetition, not-copied, glossary, a plug-in's; production for those that are right nearly "
-        "always; none takes out those of the recipe; with options as language:to=de",
+        "language, length, repetition, not-copied, glossary, a plug-in's; production for the ones that are nearly "
+        "always right; none takes out those of the recipe; with options as language:to=de",
     )
     g.add_argument(
         "--glossary",

@@ -142,7 +142,7 @@ def write_report(path: Path, content: dict[str, Any]) -> None:
 
 
 def _versions() -> dict[str, str]:
-    """Of the libraries that compute; those that are not installed are left out."""
+    """Of the libraries that compute, where they are installed."""
     versions = {}
     for package in PACKAGES:
         try:

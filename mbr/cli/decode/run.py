@@ -48,7 +48,7 @@ def decode_into_sink(
     console: Console,
     cluster: ClusterRun | None = None,
 ) -> int:
-    """Decode the lists, or those that the generator makes of the sources; returns the exit code.
+    """Decode the lists, or the lists that the generator makes of the sources; returns the exit code.
 
     A `cluster` decides where there is one, else the decoder itself.
     """

@@ -226,7 +226,7 @@ def _language_pairs(options: argparse.Namespace) -> list[str]:
 
 
 def _references(options: argparse.Namespace, pairs: Sequence[str]) -> dict[str, str]:
-    """By language pair; "" stands for those that are not named."""
+    """By language pair; "" stands for all that are not named."""
     chosen: dict[str, str] = {}
     for word in options.reference or []:
         lp, equals, name = word.rpartition("=")

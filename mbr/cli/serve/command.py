@@ -125,8 +125,6 @@ def _serve(options: argparse.Namespace, settings: Settings, console: Console) ->
     from mbr.serve.server import Running, leave, listen
     from mbr.serve.service import Service
 
-    # Waiting threads of torch sleep rather than spin: a server shares its cores with its own event loop and translator.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     keys = ApiKeys() if options.api_key_file is None else ApiKeys.read(options.api_key_file)
     check_address(options.host, keys, insecure=options.without_key)
     metrics = Metrics(console.error)

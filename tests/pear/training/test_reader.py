@@ -191,7 +191,7 @@ def test_translations_are_computed_once_while_training(tmp_path: Path, monkeypat
     plain = reader.translations
     monkeypatch.setattr(reader, "translations", lambda texts: computed.append(len(texts.candidates)) or plain(texts))
     for bound, times in ((10**9, 3), (0, 6)):
-        monkeypatch.setattr(translation_memory, "MOST_BYTES", bound)
+        monkeypatch.setattr(translation_memory, "free_bytes", lambda bound=bound: bound)
         keep_translations(reader)
         computed.clear()
         for _ in range(2):
