@@ -24,7 +24,7 @@ from pear.model import PearNetwork, encoder_inputs
 from pear.runtime.batches import BatchQueue
 from pear.runtime.encoders import fingerprint
 from pear.runtime.precision import AUTO
-from pear.runtime.probes import PROBES
+from pear.runtime.probes import Triple
 from pear.runtime.reader import Texts, TranslationReader
 from pear.runtime.runner import Runner, on_device
 from pear.runtime.token_store import Ints, TokenStore
@@ -201,11 +201,11 @@ class Engine(Closing):
         texts = Texts.of(ids, present, network.encoder.config)
         return {"texts": texts.moved(lambda tensor: on_device(tensor.numpy(), device))}
 
-    def _preferences(self) -> NDArray[np.float32]:
-        """By how much a is better than b in each probe pair; scored singly by models that see one candidate."""
+    def _preferences(self, pairs: Sequence[Triple]) -> NDArray[np.float32]:
+        """By how much a is better than b in each (source, a, b); scored singly by models that see one candidate."""
         if self.kind in ("pear", "resume"):
-            return self.score(PROBES)
-        first, second = ([(triple[0], triple[place]) for triple in PROBES] for place in (1, 2))
+            return self.score(pairs)
+        first, second = ([(triple[0], triple[place]) for triple in pairs] for place in (1, 2))
         return self.score(first) - self.score(second)
 
 
