@@ -103,7 +103,7 @@ class Engine(Closing):
         def work(network: Any, device: torch.device, some: Ints) -> None:
             batch = lay_out(layout, self.store, unique[some], granted[some])
             spans = on_device(batch.spans, device)
-            hidden = network.encode(*self._inputs(batch, spans, device), **self._known(batch, network, device))
+            hidden = network.encode(*self._inputs(batch, spans, device), **self._found_texts(batch, network, device))
             computed.append((some, network.score(hidden, spans)))
 
         order = self._order(unique, lengths)
@@ -193,7 +193,7 @@ class Engine(Closing):
         attention = on_device(batch.attention, device).long()
         return encoder_inputs(self._architecture, ids, attention, spans, self.layout.padding)
 
-    def _known(self, batch: Batch, network: PearNetwork, device: torch.device) -> dict[str, Texts]:
+    def _found_texts(self, batch: Batch, network: PearNetwork, device: torch.device) -> dict[str, Texts]:
         """What some encoders would find in the batch by themselves, found before it goes to the device."""
         if not self._shares:
             return {}
