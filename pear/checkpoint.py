@@ -25,8 +25,9 @@ from candidates.common.errors import InputError, MbrError, ModelError
 from candidates.common.text import atomic_output
 from pear.model import HeadConfig, PearNetwork, build_network
 from pear.runtime.encoders import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
-from pear.runtime.hub import ALIASES, locate
-from pear.runtime.lightning import checkpoint_file, read_released, root_of
+from pear.runtime.hub import ALIASES, locate, root_of
+from pear.runtime.lightning import checkpoint_file, read_released
+from pear.runtime.stamps import Stamp
 
 FORMAT_VERSION = 1
 SCALE = ".scale"  # behind the name of a matrix in int8: by what to multiply each of its rows
@@ -89,6 +90,7 @@ def load_checkpoint(
     path, local = locate(model, revision=revision, **hub)
     if local:
         name = path.resolve().name if path.suffix != ".ckpt" else root_of(path).name
+        stamp = Stamp.of(path if path.is_dir() else root_of(path))
     else:
         name = f"{ALIASES.get(str(model), model)}@{path.name[:12]}"
     try:
@@ -113,7 +115,7 @@ def load_checkpoint(
             "name another checkpoint"
         )
     if local:
-        name = f"{name}@{fingerprint(network, tokenizer)}"
+        name = f"{name}@{fingerprint(network, tokenizer, stamp=stamp)}"
     return Checkpoint(network.eval(), tokenizer, name)
 
 

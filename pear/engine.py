@@ -24,11 +24,11 @@ from pear.model import PearNetwork, encoder_inputs
 from pear.runtime.batches import BatchQueue
 from pear.runtime.encoders import fingerprint
 from pear.runtime.precision import AUTO
-from pear.runtime.probes import PROBES
-from pear.runtime.reader import TranslationReader
+from pear.runtime.probes import Triple
+from pear.runtime.reader import Texts, TranslationReader
 from pear.runtime.runner import Runner, on_device
 from pear.runtime.token_store import Ints, TokenStore
-from pear.serialize import Layout, lay_out, share_budget
+from pear.serialize import Batch, Layout, lay_out, share_budget
 
 Row = tuple[str, ...]
 # Of encoders that read each text of a batch once: candidates along a tile of pairs, and padded tokens of a batch.
@@ -102,8 +102,8 @@ class Engine(Closing):
 
         def work(network: Any, device: torch.device, some: Ints) -> None:
             batch = lay_out(layout, self.store, unique[some], granted[some])
-            ids, attention, spans = (on_device(array, device) for array in (batch.ids, batch.attention, batch.spans))
-            hidden = network.encode(*encoder_inputs(self._architecture, ids, attention.long(), spans, layout.padding))
+            spans = on_device(batch.spans, device)
+            hidden = network.encode(*self._inputs(batch, spans, device), **self._found_texts(batch, network, device))
             computed.append((some, network.score(hidden, spans)))
 
         order = self._order(unique, lengths)
@@ -181,11 +181,31 @@ class Engine(Closing):
         """In which order rows are taken; None for the longest first."""
         return shared_first(unique, lengths) if self._shares else None
 
-    def _preferences(self) -> NDArray[np.float32]:
-        """By how much a is better than b in each probe pair; scored singly by models that see one candidate."""
+    def _inputs(self, batch: Batch, spans: Tensor, device: torch.device) -> tuple[Tensor, Tensor | None]:
+        """Token ids and attention for the encoder; no attention where a batch laid out together has no padding.
+
+        A GPU computes attention faster without a mask, and would have to finish all work before it can see that a mask
+        leaves nothing out.
+        """
+        ids = on_device(batch.ids, device)
+        if self._architecture == "unified" and batch.attention.all():
+            return ids, None
+        attention = on_device(batch.attention, device).long()
+        return encoder_inputs(self._architecture, ids, attention, spans, self.layout.padding)
+
+    def _found_texts(self, batch: Batch, network: PearNetwork, device: torch.device) -> dict[str, Texts]:
+        """What some encoders would find in the batch by themselves, found before it goes to the device."""
+        if not self._shares:
+            return {}
+        ids, present = torch.from_numpy(batch.ids), torch.from_numpy(batch.attention)
+        texts = Texts.of(ids, present, network.encoder.config)
+        return {"texts": texts.moved(lambda tensor: on_device(tensor.numpy(), device))}
+
+    def _preferences(self, pairs: Sequence[Triple]) -> NDArray[np.float32]:
+        """By how much a is better than b in each (source, a, b); scored singly by models that see one candidate."""
         if self.kind in ("pear", "resume"):
-            return self.score(PROBES)
-        first, second = ([(triple[0], triple[place]) for triple in PROBES] for place in (1, 2))
+            return self.score(pairs)
+        first, second = ([(triple[0], triple[place]) for triple in pairs] for place in (1, 2))
         return self.score(first) - self.score(second)
 
 

@@ -128,9 +128,9 @@ class PearNetwork(nn.Module):
         padding = getattr(self.encoder.config, "pad_token_id", None) or 0
         return encoder_inputs(self.config.architecture, ids, attention, spans, padding)
 
-    def encode(self, ids: Tensor, attention: Tensor) -> Tensor:
-        """-> [pairs, tokens, hidden]."""
-        hidden: Tensor = self.encoder(input_ids=ids, attention_mask=attention).last_hidden_state
+    def encode(self, ids: Tensor, attention: Tensor | None, **inputs: Any) -> Tensor:
+        """-> [pairs, tokens, hidden]. Without `attention` there is no padding; `inputs` are more for the encoder."""
+        hidden: Tensor = self.encoder(input_ids=ids, attention_mask=attention, **inputs).last_hidden_state
         return hidden
 
     def score(self, hidden: Tensor, spans: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from candidates.common.errors import UsageError
 if TYPE_CHECKING:
     from mbr.metrics.released import ModelFiles
     from pear.runtime.choice import PrecisionChoice
+    from pear.runtime.probes import Triple
     from pear.runtime.runner import Runner
 
 Row = tuple[str, ...]
@@ -128,13 +129,11 @@ class NeuralMetric(Metric):
         if runner.choice is not None:
             runner.choice.decide(f"{self.name} {name}", self._preferences, never=self.never)
 
-    def _preferences(self) -> NDArray[np.float32]:
-        """By how much the first translation of each probe is better than the second, the first being the reference."""
-        from pear.runtime.probes import PROBES
-
+    def _preferences(self, pairs: Sequence[Triple]) -> NDArray[np.float32]:
+        """By how much a is better than b in each (source, a, b), with a as the reference."""
         compares = 3 in self.takes
-        first = [(source, a, a) if compares else (source, a) for source, a, _ in PROBES]
-        second = [(source, b, a) if compares else (source, b) for source, a, b in PROBES]
+        first = [(source, a, a) if compares else (source, a) for source, a, _ in pairs]
+        second = [(source, b, a) if compares else (source, b) for source, a, b in pairs]
         return self.score(first) - self.score(second)
 
     def settings(self) -> dict[str, object]:

@@ -80,7 +80,7 @@ class BertScore(NeuralMetric):
 
     @classmethod
     def stamp(cls, options: Mapping[str, Any]) -> str | None:
-        from mbr.metrics.released import stamp_file
+        from pear.runtime.stamps import stamp_file
 
         files = [str(stamp_file(Path(options[key]))) for key in ("idf", "baseline") if options.get(key)]
         stamp = super().stamp(options)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from candidates.common.errors import ModelError, UsageError
 from mbr.metrics.plain_encoder import PLAIN, load_deberta_tokenizer, plain_encoder
 from mbr.metrics.released import ModelFiles, find_model
-from pear.runtime.encoders import empty_encoder, fill_weights, fingerprint, load_tokenizer
+from pear.runtime.encoders import empty_encoder, fill_weights, load_tokenizer
 from pear.runtime.options import ModelOptions
 from pear.runtime.weights import read_config, read_weights, tokenizer_folder
 
@@ -99,7 +99,7 @@ def load_bertscore(default: str, layer: int | None, options: ModelOptions) -> Be
     tokenizer = load_deberta_tokenizer(place) if kind == "deberta-v2" else load_tokenizer(place)
     positions = int(config["max_position_embeddings"]) - (2 if kind in ROBERTA_LIKE else 0)
     longest = min(positions, int(getattr(tokenizer, "model_max_length", positions)))
-    name = files.full_name(lambda: fingerprint(network, tokenizer, repr(sorted(config.items()))), options)
+    name = files.full_name(network, tokenizer, repr(sorted(config.items())), options)
     hidden = int(config["hidden_size"])
     return BertScoreCheckpoint(network.eval(), tokenizer, used, kind in SPACED, longest, hidden, name, files)
 

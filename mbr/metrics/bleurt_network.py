@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from candidates.common.errors import MbrError, ModelError
 from mbr.metrics.bleurt_google import is_google, read_google_config, read_google_weights
 from mbr.metrics.released import ModelFiles, find_model
-from pear.runtime.encoders import fill_weights, fingerprint
+from pear.runtime.encoders import fill_weights
 from pear.runtime.options import ModelOptions
 from pear.runtime.shapes import ACTIVATIONS, BERT, EncoderConfig, is_built_here
 from pear.runtime.tokenization import FastTokenizer
@@ -123,7 +123,7 @@ def load_bleurt(default: str, options: ModelOptions) -> BleurtCheckpoint:
         separators_between=1,
         max_tokens=min(int(encoder.config.max_position_embeddings), int(config.get("max_seq_length", 512))),
     )
-    name = files.full_name(lambda: fingerprint(network, tokenizer, json.dumps(config, sort_keys=True)), options)
+    name = files.full_name(network, tokenizer, json.dumps(config, sort_keys=True), options)
     return BleurtCheckpoint(network.eval(), tokenizer, layout, int(encoder.config.hidden_size), name, files)
 
 

@@ -19,8 +19,9 @@ from candidates.common.errors import MbrError, ModelError
 from mbr.metrics.plain_encoder import PLAIN, load_deberta_tokenizer, plain_encoder
 from mbr.metrics.released import ModelFiles, find_model
 from mbr.metrics.xcomet_lite import is_lite, read_lite
-from pear.runtime.encoders import empty_encoder, fill_weights, fingerprint, load_tokenizer, locate_encoder
-from pear.runtime.lightning import checkpoint_file, read_hparams, read_released, root_of
+from pear.runtime.encoders import empty_encoder, fill_weights, load_tokenizer, locate_encoder
+from pear.runtime.hub import root_of
+from pear.runtime.lightning import checkpoint_file, read_hparams, read_released
 from pear.runtime.options import ModelOptions
 
 # Encoder names in hyper-parameters, the transformers types they stand for, and their tokenizers (None: DeBERTa's).
@@ -225,5 +226,5 @@ def _read(file: Any, files: ModelFiles, metric: str, kinds: dict[str, int], opti
     tokenizer = load_tokenizer(folder, tokenizer_class) if tokenizer_class else load_deberta_tokenizer(folder)
     config: Any = network.encoder.config
     settings = repr([hparams.get(name) for name in SPEAKING]) + config.to_json_string()
-    name = files.full_name(lambda: fingerprint(network, tokenizer, settings), options)
+    name = files.full_name(network, tokenizer, settings, options)
     return CometCheckpoint(network.eval(), tokenizer, hparams, name, files)

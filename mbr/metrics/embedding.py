@@ -124,6 +124,7 @@ def _sentence_transformer(
     from pear.runtime.devices import resolve_devices
     from pear.runtime.encoders import fingerprint
     from pear.runtime.hub import locate
+    from pear.runtime.stamps import Stamp
 
     model = str(options.get("model"))
     model = SHORT_NAMES.get(model.lower(), model)
@@ -139,9 +140,10 @@ def _sentence_transformer(
     if more:
         raise UsageError("an embedding model runs on one device; name one")
     try:
+        stamp = Stamp.of(path)
         encoder = SentenceTransformer(str(path), device="cpu", local_files_only=True)
         settings = "".join(file.read_text(encoding="utf-8") for file in sorted(path.rglob("config.json")))
-        revision = fingerprint(encoder, encoder.tokenizer, settings) if local else path.name[:12]
+        revision = fingerprint(encoder, encoder.tokenizer, settings, stamp=stamp) if local else path.name[:12]
         encoder.to(device)
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, AssertionError) as exc:
         raise ModelError(f"{path}: sentence-transformers cannot load it: {exc}") from exc

@@ -131,13 +131,12 @@ class LibraryMetric(Metric):
         return self._store.lengths[numbers].reshape(len(rows), -1)
 
     def _hold(self, network: Any, tokenizer: Any, longest: int, files: Any, options: ModelOptions) -> None:
-        from pear.runtime.encoders import fingerprint
         from pear.runtime.token_store import TokenStore
 
         self._network, self._tokenizer, self._longest, self._files = network, tokenizer, longest, files
         self._store = TokenStore(tokenizer)
         settings = f"{type(network).__name__} {getattr(network, 'hparams', '')}"
-        self._name = files.full_name(lambda: fingerprint(network, tokenizer, settings), options)
+        self._name = files.full_name(network, tokenizer, settings, options)
 
     @classmethod
     def _imported(cls) -> Any:
@@ -162,7 +161,8 @@ class LibraryComet(LibraryMetric):
     def _load(self, library: Any, options: ModelOptions) -> None:
         from mbr.metrics.released import find_model
         from pear.runtime.encoders import locate_encoder
-        from pear.runtime.lightning import checkpoint_file, read_hparams, read_released, root_of
+        from pear.runtime.hub import root_of
+        from pear.runtime.lightning import checkpoint_file, read_hparams, read_released
 
         files = find_model(options.get("model") or self.default, self.name, options)
         file = checkpoint_file(files.path)

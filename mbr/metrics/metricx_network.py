@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from candidates.common.errors import ModelError
 from mbr.metrics.mt5 import MT5, READERS, MT5Shape, Pieces
 from mbr.metrics.released import RELEASES, ModelFiles, find_model
-from pear.runtime.encoders import fill_weights, fingerprint
+from pear.runtime.encoders import fill_weights
 from pear.runtime.options import ModelOptions
 from pear.runtime.weights import read_config, read_weights, tokenizer_folder
 
@@ -89,7 +89,7 @@ def load_metricx(metric: str, default: str, options: ModelOptions) -> MetricXChe
     state = _placed(read_weights(folder), config, shape, folder)
     fill_weights(network, state, folder, strict=True)
     padding = int(config.get("pad_token_id") or 0)
-    name = files.full_name(lambda: fingerprint(network, tokenizer, json.dumps(config, sort_keys=True)), options)
+    name = files.full_name(network, tokenizer, json.dumps(config, sort_keys=True), options)
     return MetricXCheckpoint(network.eval(), tokenizer, padding, shape.d_model, name, files)
 
 

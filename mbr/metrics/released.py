@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,8 @@ from typing import Any
 import yaml
 
 from candidates.common.errors import ModelError, UsageError
-from pear.runtime.hub import ENCODER_WEIGHTS, check_found, locate
-
-MOST_FILES = 200  # of a model; a folder with more holds other things
+from pear.runtime.hub import ENCODER_WEIGHTS, check_found, locate, root_of
+from pear.runtime.stamps import MOST_FILES, Stamp, stamp_file
 
 NON_COMMERCIAL = "CC BY-NC-SA 4.0"
 UNKNOWN = "see its hub page"
@@ -110,10 +109,15 @@ class ModelFiles:
     name: str
     licence: str | None  # of the weights; None where it is unknown
     certain: bool  # whether these are the released weights, or local ones that may be
+    stamp: Stamp  # from before they are read
 
-    def full_name(self, fingerprint: Callable[[], str], options: Mapping[str, Any]) -> str:
+    def full_name(self, network: Any, tokenizer: Any, settings: str, options: Mapping[str, Any]) -> str:
         """A name that identifies the model; of local files, or with another encoder, by a fingerprint."""
-        return f"{self.name}@{fingerprint()}" if self.local or options.get("encoder") else self.name
+        from pear.runtime.encoders import fingerprint
+
+        if not self.local and not options.get("encoder"):
+            return self.name
+        return f"{self.name}@{fingerprint(network, tokenizer, settings, stamp=self.stamp)}"
 
     def note(self) -> str | None:
         """The licence, where it does not allow all uses."""
@@ -139,9 +143,11 @@ def find_model(model: str | Path, metric: str, options: Mapping[str, Any]) -> Mo
             raise UsageError(f"a revision belongs to a hub model; {path} is a local path")
         if not path.exists():
             raise ModelError(f"{path} does not exist; expected a folder or file of a {metric} model, or a hub name")
-        return ModelFiles(path, True, path.resolve().name, usual, certain=False)
+        stamp = Stamp.of(path if path.is_dir() else root_of(path))
+        return ModelFiles(path, True, path.resolve().name, usual, certain=False, stamp=stamp)
     name = f"{repository}@{path.name[:12]}"
-    return ModelFiles(path, False, name, release.licence if release else usual, certain=release is not None)
+    licence = release.licence if release else usual
+    return ModelFiles(path, False, name, licence, certain=release is not None, stamp=Stamp.of(path))
 
 
 def check_model_found(model: str | Path, metric: str, options: Mapping[str, Any]) -> None:
@@ -182,12 +188,6 @@ def stamp_files(model: str | Path, metric: str, options: Mapping[str, Any]) -> s
     stamps = [f"{file.resolve()} {stamp_file(file)}" for file in files]
     changing = [str(options.get(key)) for key in ("dtype", "encoder", "backend")]
     return "\n".join([located.name, *changing, *stamps])
-
-
-def stamp_file(file: Path) -> str:
-    """Includes the time of the last change (ctime), which cannot be set back as the modification time can."""
-    status = file.stat()
-    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
 def _named_encoder(root: Path) -> str | None:

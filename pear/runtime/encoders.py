@@ -18,8 +18,11 @@ from pear.runtime.hub import ENCODER_FILES, REVISIONS, fetch
 from pear.runtime.probes import PROBES
 from pear.runtime.reader import TranslationReader
 from pear.runtime.shapes import READER, EncoderConfig
+from pear.runtime.stamps import Stamp, remembered
 from pear.runtime.tokenization import FastTokenizer
 from pear.runtime.transformer import Transformer
+
+FEW_WEIGHTS = 2**20  # are digested in no time
 
 
 def locate_encoder(
@@ -135,15 +138,25 @@ def fill_weights(network: nn.Module, state: dict[str, Any], file: Path, strict: 
         )
 
 
-def fingerprint(network: nn.Module, tokenizer: Any, settings: str = "") -> str:
+def fingerprint(network: nn.Module, tokenizer: Any, settings: str = "", *, stamp: Stamp | None = None) -> str:
     """Twelve hexadecimal digits that tell checkpoints apart.
 
     By all weights as stored, by how texts are tokenised, and by `settings`, which may change what is computed of them.
+    With a `stamp` of their files, taken before they were read, large weights are digested once and then remembered.
     """
-    digest = hashlib.blake2b(settings.encode(), digest_size=6)
-    for triple in PROBES:
-        digest.update(repr(tokenizer(list(triple))["input_ids"]).encode())
-    for name, weight in sorted(network.named_parameters()):
-        digest.update(f"{name}{tuple(weight.shape)}".encode())
-        digest.update(weight.detach().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    weights = sorted(network.named_parameters())
+    tokenised = [repr(tokenizer(list(triple))["input_ids"]) for triple in PROBES]
+
+    def compute() -> str:
+        digest = hashlib.blake2b(settings.encode(), digest_size=6)
+        for ids in tokenised:
+            digest.update(ids.encode())
+        for name, weight in weights:
+            digest.update(f"{name}{tuple(weight.shape)}".encode())
+            digest.update(weight.detach().reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    if stamp is None or sum(weight.numel() for _, weight in weights) < FEW_WEIGHTS:
+        return compute()
+    shapes = [(name, tuple(weight.shape), str(weight.dtype)) for name, weight in weights]
+    return remembered(stamp, repr((settings, tokenised, shapes)).encode(), compute)

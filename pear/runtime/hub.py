@@ -39,6 +39,12 @@ ENCODER_FILES = ["config.json", "tokenizer*", "special_tokens_map.json", "*.mode
 ENCODER_WEIGHTS = [*ENCODER_FILES, "*.safetensors*", "pytorch_model*"]
 
 
+def root_of(file: Path) -> Path:
+    """`<root>/checkpoints/model.ckpt` -> `<root>`; a bare file is its folder's."""
+    folder = file.resolve().parent
+    return folder.parent if folder.name == "checkpoints" else folder
+
+
 def locate(
     model: str | Path,
     *,

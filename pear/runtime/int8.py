@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import cast
+from dataclasses import dataclass
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,22 @@ ATTENTION = ("query", "key", "value")  # layers of an attention, which all read 
 ROWS = 512  # tokens at a time: what lies between integers and result stays in the processor's cache
 
 
+@dataclass(frozen=True)
+class Affine:
+    """A matrix [out, in] and a bias [out] that are multiplied with as those of a linear layer are."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+@runtime_checkable
+class OwnProducts(Protocol):
+    """A module that multiplies by weights of its own, such as an embedding, beside its linear layers."""
+
+    def quantise_own(self) -> None:
+        """Compute these products in int8 from now on; the weights stay for other uses."""
+
+
 class Int8Linear(nn.Module):
     """A linear layer, made from one in floating point, or from several with the same input, side by side."""
 
@@ -29,10 +46,10 @@ class Int8Linear(nn.Module):
     scales: Tensor
     bias: Tensor
 
-    def __init__(self, *layers: nn.Linear) -> None:
+    def __init__(self, *layers: nn.Linear | Affine) -> None:
         super().__init__()
-        self.in_features = layers[0].in_features
-        self.out_features = sum(layer.out_features for layer in layers)
+        self.in_features = layers[0].weight.shape[1]
+        self.out_features = sum(layer.weight.shape[0] for layer in layers)
         levels, scales = rounded(torch.cat([layer.weight.detach().float() for layer in layers]))
         self.register_buffer("weight", levels, persistent=False)  # [out, in], int8
         self.register_buffer("scales", scales[:, 0].contiguous(), persistent=False)  # [out]
@@ -54,6 +71,8 @@ class Int8Linear(nn.Module):
 
 def quantise(module: nn.Module) -> None:
     """Replace every linear layer inside a module, in place; query, key and value of an attention become one."""
+    if isinstance(module, OwnProducts):
+        module.quantise_own()
     children = dict(module.named_children())
     attention = [children.get(name) for name in ATTENTION]
     if all(type(layer) is nn.Linear for layer in attention):
@@ -126,5 +145,5 @@ def has_int8() -> bool:
             return False
 
 
-def _bias(layer: nn.Linear) -> Tensor:
-    return torch.zeros(layer.out_features) if layer.bias is None else layer.bias.detach().float()
+def _bias(layer: nn.Linear | Affine) -> Tensor:
+    return torch.zeros(layer.weight.shape[0]) if layer.bias is None else layer.bias.detach().float()

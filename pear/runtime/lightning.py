@@ -19,6 +19,7 @@ import yaml
 
 from candidates.common.errors import ModelError
 from candidates.common.text import yaml_problem
+from pear.runtime.hub import root_of
 
 SAVE_AGAIN = "load it with the library it was made with and save state_dict and hyper_parameters alone"
 
@@ -29,12 +30,6 @@ def checkpoint_file(path: Path) -> Path | None:
         if candidate.is_file() and candidate.suffix == ".ckpt":
             return candidate
     return None
-
-
-def root_of(file: Path) -> Path:
-    """`<root>/checkpoints/model.ckpt` -> `<root>`; a bare file is its folder's."""
-    folder = file.resolve().parent
-    return folder.parent if folder.name == "checkpoints" else folder
 
 
 def read_released(

@@ -33,7 +33,7 @@ NAMES = (*DTYPES, "int8")
 MOST_ERROR = 0.05
 # On a list: what the choice loses by float32, as a share of the distance from the best candidate to the worst.
 MOST_REGRET = 0.01
-METHOD = 1  # changes when the check or the arithmetic does, so that old verdicts are not taken
+METHOD = 2  # changes when the check or the arithmetic does, so that old verdicts are not taken
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Agreement:
         return self.error <= MOST_ERROR  # not so for scores that are not numbers
 
     def __str__(self) -> str:
-        verdict = "taken" if self.fine else f"not taken, at most {MOST_ERROR:.0%} is"
+        verdict = "agrees" if self.fine else f"not taken, at most {MOST_ERROR:.0%} is"
         return (
             f"{self.dtype} against float32 on {self.pairs} probe pairs: error {self.error:.2%} of the scores, same "
             f"preference in {self.same_sign:.0%}; {verdict}"
@@ -90,7 +90,7 @@ def check_precision(dtype: str, device: str) -> None:
 
 
 def faster_precisions(device: str) -> tuple[str, ...]:
-    """The precisions that a device computes faster than float32, the fastest first."""
+    """The precisions that a device computes faster than float32; which is the fastest depends on the model."""
     if device.startswith("cuda"):
         major = torch.cuda.get_device_capability(device)[0]
         return ("bf16",) if major >= 8 else ("fp16",) if major >= 7 else ()

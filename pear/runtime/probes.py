@@ -1,4 +1,7 @@
-"""Fixed pairs of translations in several languages and lengths, to tell tokenizers and conversions of a model apart."""
+"""Fixed pairs of translations in several languages and lengths, to tell tokenizers and conversions of a model apart.
+
+Others made of them are for timing a model.
+"""
 
 from __future__ import annotations
 
@@ -31,3 +34,11 @@ PROBES: list[Triple] = [
         "Das Komitee veröffentlichte seinen Bericht im zweiten Halbjahr des letzten Jahres.",
     ),
 ]
+
+
+def scattered_pairs(count: int = 60) -> list[Triple]:
+    """Pairs of distinct candidates of one source, each in two pairs, as a search among many scores them; for timing."""
+    texts = [text for _, *pair in PROBES for text in pair if text]
+    size = len(texts)
+    candidates = [f"{texts[k % size]} {texts[(7 * k + k // size + 1) % size]}" for k in range(count)]
+    return [(PROBES[-2][0], candidates[k], candidates[(11 * k + 5) % count]) for k in range(count)]

@@ -16,12 +16,13 @@ pairs they are in; only the layers on top see the pair.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pear.runtime.int8 import Affine, Int8Linear
 from pear.runtime.shapes import EncoderConfig
 from pear.runtime.transformer import Dense, EncoderOutput, PreNormLayer, attend, make_embedding, make_norm
 
@@ -64,12 +65,17 @@ class TranslationReader(nn.Module):
         attention_mask: Tensor | None = None,
         output_hidden_states: bool = False,
         return_dict: bool = True,
+        texts: Texts | None = None,
     ) -> EncoderOutput:
-        """Token ids and mask [rows, tokens]; without a mask, padding is what has its id."""
+        """Token ids and mask [rows, tokens]; without a mask, padding is what has its id.
+
+        `texts` are those of the batch, if they are known: to find them, a GPU would have to finish all work before.
+        """
         present = (input_ids != self.config.pad_token_id) if attention_mask is None else attention_mask.bool()
-        texts = Texts.of(input_ids, present, self.config)
+        if texts is None:
+            texts = Texts.of(input_ids, present, self.config)
         states = self._dropped(self._tokens(texts)) + self.types(texts.types)  # [rows, tokens, hidden]
-        mask = None if bool(present.all()) else present[:, None, None, :]
+        mask = None if texts.whole else present[:, None, None, :]
         read = []
         for layer in self.layers:
             if output_hidden_states:
@@ -154,7 +160,7 @@ class Texts:
     A text's states stand in one more place than it has tokens, that of the separator behind it. `places` [rows, tokens]
     are places in the flattened states of sources, then of candidates, counted from 1; 0 for what belongs to no text.
     `source_places` [slots, rows, tokens] are those of the source's tokens in the flattened states of sources read
-    beside each candidate, counted from 1; 0 elsewhere. `types` [rows, tokens].
+    beside each candidate, counted from 1; 0 elsewhere. `types` [rows, tokens]. `whole`: no row has padding.
     """
 
     sources: Tensor
@@ -163,6 +169,7 @@ class Texts:
     places: Tensor
     source_places: Tensor
     types: Tensor
+    whole: bool
 
     @classmethod
     def of(cls, ids: Tensor, present: Tensor, config: EncoderConfig) -> Texts:
@@ -205,7 +212,13 @@ class Texts:
                 slots.append(torch.where(of_source, 1 + number * (sources.shape[1] + 1) + offset[:, 0], 0))
             place = torch.where(inside, base + offset[:, k], place)
             types = torch.where(inside & content, SOURCE + k, types)
-        return cls(sources, candidates, distinct[:, 0], place, torch.stack(slots), types)
+        return cls(sources, candidates, distinct[:, 0], place, torch.stack(slots), types, bool(present.all()))
+
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Texts:
+        """The same on another device, to which `move` brings a tensor."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors = {name: move(value) for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **tensors)
 
 
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -231,6 +244,8 @@ class TranslationModel(nn.Module):
         self.encoder_norm = make_norm(config)
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(decoder_layers))
         self.decoder_norm = make_norm(config)
+        # In int8: what gives the words' logits. In floating point the embeddings do, which stay for look-ups.
+        self.vocabulary: Int8Linear | None = None
 
     @property
     def learns(self) -> bool:
@@ -269,13 +284,22 @@ class TranslationModel(nn.Module):
         vectors: Tensor = self.embeddings(ids)
         return vectors * vectors.shape[-1] ** 0.5
 
+    def quantise_own(self) -> None:
+        self.vocabulary = Int8Linear(Affine(self.embeddings.weight, self.output_bias))
+
+    def _logits(self, states: Tensor) -> Tensor:
+        """States [tokens, hidden] -> [tokens, vocabulary]."""
+        if self.vocabulary is not None:
+            return self.vocabulary(states).float()
+        return functional.linear(states, self.embeddings.weight, self.output_bias).float()
+
     def _placed(self, ids: Tensor) -> Tensor:
         return self.embedded(ids) + self.positions.weight[: ids.shape[1]]
 
     def _chances(self, states: Tensor, coming: Tensor) -> Tensor:
         parts = []
         for some, words in zip(states.flatten(0, 1).split(TOKENS), coming.flatten().split(TOKENS), strict=True):
-            logits = functional.linear(some, self.embeddings.weight, self.output_bias).float()
+            logits = self._logits(some)
             total = logits.logsumexp(dim=-1, keepdim=True)
             parts.append(torch.cat([logits.gather(1, words[:, None]), logits.amax(dim=-1, keepdim=True)], 1) - total)
         joined = torch.cat(parts) if parts else states.new_zeros(0, 2)

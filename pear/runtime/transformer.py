@@ -226,7 +226,10 @@ class Intermediate(nn.Module):
         self.activation = ACTIVATIONS[config.hidden_act]
 
     def forward(self, states: Tensor) -> Tensor:
-        return self.activation(self.dense(states))
+        wide = self.dense(states)
+        if self.activation is functional.relu and not torch.is_grad_enabled():
+            return wide.relu_()  # in place, since nothing else holds it
+        return self.activation(wide)
 
 
 class Dense(nn.Module):

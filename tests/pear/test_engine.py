@@ -226,6 +226,26 @@ def test_threads_limit_torch_in_every_thread_that_scores(
     assert used == {3}
 
 
+def test_an_encoder_gets_a_mask_only_where_a_batch_has_padding(
+    checkpoint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masks: list[Any] = []
+    encode = PearNetwork.encode
+
+    def seen(self: Any, ids: Any, attention: Any) -> Any:
+        masks.append(attention)
+        return encode(self, ids, attention)
+
+    monkeypatch.setattr(PearNetwork, "encode", seen)
+    engine = Engine(checkpoint.network, checkpoint.tokenizer, device="cpu")
+    same_length = [tuple(CORPUS[:3]), tuple(CORPUS[2::-1])]
+    scores = engine.score([*same_length])  # type: ignore[list-item]
+    assert masks == [None]
+    with_another = engine.score([*same_length, ("", "", "")])  # type: ignore[list-item]
+    assert masks[1].shape[0] == 3
+    np.testing.assert_allclose(with_another[:2], scores, atol=1e-5)
+
+
 def test_truncation_is_known(engine: Any) -> None:
     long = " ".join(CORPUS) * 2
     assert engine.truncates("x", ["a", long])

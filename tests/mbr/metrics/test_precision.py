@@ -43,7 +43,7 @@ def test_a_metric_runs_in_int8_by_name_and_by_auto(
             assert metric.settings()["dtype"] == dtype
     assert not np.array_equal(scores["int8"], scores["float32"])
     assert np.corrcoef(scores["int8"], scores["float32"])[0, 1] > 0.8
-    monkeypatch.setattr(choice, "faster_precisions", lambda device: ("int8", "bf16"))
+    monkeypatch.setattr(choice, "faster_precisions", lambda device: ("int8",))
     monkeypatch.setattr(precision, "MOST_ERROR", 10.0)
     with get_metric(name, model=folder, device="cpu", dtype="auto") as metric:
         assert metric.settings()["dtype"] == "int8"

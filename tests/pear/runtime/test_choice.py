@@ -17,9 +17,12 @@ from candidates.common.cache import cache_folder
 from pear.engine import Engine
 from pear.runtime import choice as choice_module
 from pear.runtime import precision
+from pear.runtime.choice import PrecisionChoice, fastest
 from pear.runtime.precision import Agreement, Verdict, Verdicts, cpu_abilities, faster_precisions, regret
-from pear.runtime.probes import PROBES
+from pear.runtime.probes import PROBES, scattered_pairs
 from tests.support.random_pear import random_checkpoint
+
+TIME = PrecisionChoice._time
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,9 @@ def checkpoint(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, *dtypes: str) -> None:
+    """Precisions that the processor has, the fastest first."""
     monkeypatch.setattr(choice_module, "faster_precisions", lambda device: dtypes)
+    monkeypatch.setattr(PrecisionChoice, "_time", lambda self: 1.0 + dtypes.index(self._runner.precision))
 
 
 def auto(checkpoint: Any, name: str = "random@1") -> Engine:
@@ -57,7 +62,7 @@ def test_the_fastest_precision_that_agrees_is_taken(
     assert engine.precision == chosen
     (note,) = engine.runner.choice.notes()  # type: ignore[union-attr]
     assert note.startswith("bf16 against float32 on 16 probe pairs: error")
-    assert ("; taken" in note) == (chosen == "bf16")
+    assert note.endswith("; agrees") == (chosen == "bf16")
     named = Engine(copy.deepcopy(checkpoint.network), checkpoint.tokenizer, device="cpu", dtype=chosen)
     np.testing.assert_array_equal(engine.score(PROBES), named.score(PROBES))
 
@@ -68,12 +73,62 @@ def test_the_verdict_is_remembered_and_the_probes_are_not_scored_again(
 ) -> None:
     allow(monkeypatch, error)
     first = auto(checkpoint).precision
-    monkeypatch.setattr(Engine, "_preferences", lambda self: pytest.fail("the probes were scored again"))
+    monkeypatch.setattr(Engine, "_preferences", lambda self, pairs: pytest.fail("the probes were scored again"))
     again = auto(checkpoint)
     assert again.precision == first
     assert again.runner.choice.notes() == []  # type: ignore[union-attr]
     with pytest.raises(BaseException, match="scored again"):
         auto(checkpoint, name="random@2")
+
+
+@pytest.mark.parametrize("order", [("fp16", "bf16"), ("bf16", "fp16")])
+def test_of_precisions_that_agree_the_faster_one_is_taken(
+    checkpoint: Any, monkeypatch: pytest.MonkeyPatch, order: tuple[str, ...]
+) -> None:
+    offer(monkeypatch, *order)
+    monkeypatch.setattr(choice_module, "faster_precisions", lambda device: ("bf16", "fp16"))
+    allow(monkeypatch, 0.5)
+    engine = auto(checkpoint)
+    assert engine.precision == order[0]
+    *agreements, last = engine.runner.choice.notes()  # type: ignore[union-attr]
+    assert [note.split()[0] for note in agreements] == ["bf16", "fp16"]
+    assert last.startswith(f"{order[0]} is taken; CPU time of the same pairs: bf16 ")
+    assert auto(checkpoint).precision == order[0]  # remembered
+
+
+@pytest.mark.parametrize(
+    ("seconds", "chosen"), [((1.0, 2.0), "int8"), ((2.0, 1.0), "bf16"), ((1.0, 1.04), "bf16"), ((1.0, 1.1), "int8")]
+)
+def test_of_precisions_that_take_as_long_the_one_nearer_to_float32_is_taken(
+    seconds: tuple[float, float], chosen: str
+) -> None:
+    times = dict(zip(("int8", "bf16"), seconds, strict=True))
+    assert fastest(times, {"int8": 0.02, "bf16": 0.01}) == chosen
+
+
+@pytest.mark.parametrize(("long", "rounds"), [(1e9, choice_module.ROUNDS), (0.0, 0)])
+def test_timing_is_bounded(checkpoint: Any, monkeypatch: pytest.MonkeyPatch, long: float, rounds: int) -> None:
+    """A model that takes long for the probes is timed by them."""
+    monkeypatch.setattr(choice_module, "faster_precisions", lambda device: ("bf16", "fp16"))
+    monkeypatch.setattr(PrecisionChoice, "_time", TIME)
+    monkeypatch.setattr(choice_module, "LONG", long)
+    monkeypatch.setattr(choice_module, "ENOUGH", 1e9)
+    allow(monkeypatch, 0.5)
+    asked: list[int] = []
+    preferences = Engine._preferences
+    monkeypatch.setattr(
+        Engine, "_preferences", lambda self, pairs: asked.append(len(pairs)) or preferences(self, pairs)
+    )
+    engine = auto(checkpoint)
+    assert set(engine.runner.choice.seconds) == {"bf16", "fp16"}  # type: ignore[union-attr]
+    assert sorted(asked) == [len(PROBES)] * 3 + [len(scattered_pairs())] * 2 * rounds
+    assert engine.runner.tokens == 0
+
+
+def test_pairs_that_are_timed_are_of_distinct_candidates() -> None:
+    pairs = scattered_pairs()
+    assert len({a for _, a, _ in pairs}) == len({b for _, _, b in pairs}) == len(pairs)
+    assert all(a != b for _, a, b in pairs)
 
 
 def test_a_damaged_verdict_is_made_again_and_a_cache_that_cannot_be_written_stops_nothing(

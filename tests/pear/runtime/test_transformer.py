@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from candidates.common.errors import ModelError
+from pear.runtime import transformer
 from pear.runtime.encoders import empty_encoder
 from pear.runtime.shapes import DEFAULTS, READER, EncoderConfig
-from pear.runtime.transformer import Transformer
+from pear.runtime.transformer import Intermediate, Transformer
 from tests.support.random_pear import draw_weights
 
 SIZES: dict[str, Any] = {
@@ -82,6 +83,24 @@ def test_without_mask_and_with_token_types(model_type: str, tmp_path: Path) -> N
             torch.testing.assert_close(ours(ids, **options).last_hidden_state, expected, atol=1e-5, rtol=0)
 
 
+def test_a_mask_that_leaves_nothing_out_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU such a mask is passed on, unless the caller knows; the CPU leaves it out by itself."""
+    encoder, ids = same_of_ours(library_encoder("xlm-roberta"), tmp_path), torch.randint(5, 60, (3, 20))
+    masks = []
+    attend = transformer.attend
+    monkeypatch.setattr(transformer, "attend", lambda *parts: masks.append(parts[-1]) or attend(*parts))
+    everything = torch.ones(3, 1, 1, 20, dtype=torch.bool)
+    with torch.inference_mode():
+        without = encoder(ids).last_hidden_state
+        assert torch.equal(encoder(ids, torch.ones_like(ids)).last_hidden_state, without)
+        assert masks == [None] * len(masks)
+        with_mask, _ = encoder.encoder(encoder.embeddings(ids), everything, False)
+        torch.testing.assert_close(with_mask, without, atol=1e-5, rtol=0)
+        encoder.to("meta")  # where no value can be read, as a GPU's should not be
+        encoder(ids.to("meta"), torch.ones_like(ids, device="meta"))
+        encoder(ids.to("meta"))
+
+
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"])
 def test_activations(activation: str, tmp_path: Path) -> None:
     encoder = library_encoder("bert", hidden_act=activation)
@@ -90,6 +109,19 @@ def test_activations(activation: str, tmp_path: Path) -> None:
         expected = encoder(input_ids=ids, attention_mask=MASK).last_hidden_state[MASK.bool()]
         states = ours(ids, MASK).last_hidden_state[MASK.bool()]
     torch.testing.assert_close(states, expected, atol=1e-5, rtol=0)
+
+
+def test_relu_has_the_same_values_in_place_and_gradients_where_they_are_wanted() -> None:
+    block = Intermediate(EncoderConfig({"model_type": "bert", **SIZES, "hidden_act": "relu"}))
+    states = torch.randn(7, SIZES["hidden_size"], requires_grad=True)
+    expected = torch.relu(block.dense(states))
+    with torch.inference_mode():
+        assert torch.equal(block(states), expected)
+    weights = torch.randn_like(expected)
+    wanted = torch.autograd.grad((expected * weights).sum(), [states, block.dense.weight])
+    result = torch.autograd.grad((block(states) * weights).sum(), [states, block.dense.weight])
+    for gradient, other in zip(result, wanted, strict=True):
+        assert torch.equal(gradient, other)
 
 
 def test_defaults_are_those_of_transformers() -> None:
