@@ -118,6 +118,13 @@ class Comparisons:
             np.flatnonzero(~ends[0] & ~ends[1]),
         )
 
+    @cached_property
+    def shared(self) -> Floats:
+        """The products B B' [pairs, pairs] of the rows e_a - e_b: how pairs share their candidates."""
+        first, second = self.first[:, None], self.second[:, None]
+        same = (first == self.first).astype(np.float64) + (second == self.second)
+        return np.asarray(same - (first == self.second) - (second == self.first))
+
     def minus(self, numbers: Floats) -> Floats:
         """From numbers of candidates [N, ...] their differences in each pair [pairs, ...]."""
         return np.asarray(numbers[self.first] - numbers[self.second])

@@ -32,7 +32,8 @@ import numpy as np
 
 from mbr.strategies.base import Floats, Segment
 from mbr.strategies.comparisons import Comparisons, ExpectedUtility
-from mbr.strategies.systems import DENSE, System
+from mbr.strategies.likelihood import log_likelihood
+from mbr.strategies.systems import DENSE, Features, System
 
 SWEEPS, COLUMNS = 6, 32  # samples of the scores are their product
 FIRST_SWEEPS, MORE_SWEEPS = 6, 1  # before those that count: of a new chain, of one that goes on
@@ -96,9 +97,8 @@ class Chain:
     def __init__(self, segment: Segment, draw: np.random.Generator) -> None:
         self._segment = segment
         self._draw = draw
-        self._features = standardised(segment.hints, segment.size)
-        gram = np.linalg.inv(np.eye(self._features.shape[1]) + self._features.T @ self._features)
-        self._gram = np.asarray(gram, np.float64)
+        self._features = Features(standardised(segment.hints, segment.size))
+        self._none = Features(np.zeros((segment.size, 0)))
         self._state: _State | None = None
         self._prior = 0.0
 
@@ -132,7 +132,7 @@ class Chain:
     def _least_squares(self, pairs: Comparisons, exact: float) -> None:
         """Where qualities alone explain all scores, up to this mean square, begin there: noise fades slowly else."""
         assert self._state is not None
-        system = System(pairs, np.ones(len(pairs)), -1, 1e-9, self._features[:, :0], self._gram[:0, :0])
+        system = System(pairs, np.ones(len(pairs)), -1, 1e-9, self._none)
         values = pairs.differences[:, None]
         qualities = system.solve(pairs.collect(values, -values))
         rest = float(((values - pairs.minus(qualities)) ** 2).mean())
@@ -212,7 +212,7 @@ class Chain:
         state, draw = self._state, self._draw
         assert state is not None
         met = np.flatnonzero(pairs.degrees)
-        qualities, features = state.qualities[met], self._features[met]
+        qualities, features = state.qualities[met], self._features.values[met]
         count = features.shape[1]
         covariance = np.linalg.inv(features.T @ features + np.eye(count))
         noise = np.linalg.cholesky(covariance) @ draw.standard_normal(count) * math.sqrt(state.spread)
@@ -227,18 +227,11 @@ class Chain:
         """
         state, draw = self._state, self._draw
         assert state is not None
-        values = self._without_order(pairs)
+        likelihood = log_likelihood(pairs, self._without_order(pairs), variances / state.noise, self._features)
 
         def log_posterior(noise: float, spread: float) -> float:
-            weights = state.noise / (noise * variances)
-            system = System(pairs, weights, -1, 1 / spread, self._features, self._gram)
-            along = weights[:, None] * values
-            right = pairs.collect(along, -along)
-            log, solution = system.log_determinant(right)
-            squares = float((along * values).sum() - (right * solution).sum())
-            log += pairs.size * math.log(spread) + len(pairs) * math.log(noise) + squares
             priors = math.log(noise) + self._prior / noise + math.log(spread) + SPREAD_PRIOR * square / spread
-            return -(log + priors) / 2
+            return likelihood(noise, spread) - priors / 2
 
         noise, spread = state.noise, state.spread
         here = log_posterior(noise, spread)
@@ -274,7 +267,7 @@ class Chain:
         precision = float(weights.sum())
         mean = float(weights @ (values - pairs.plus(state.slots))) / precision
         state.constant = mean + draw.standard_normal() / math.sqrt(precision)
-        system = System(pairs, weights, 1, 1 / state.slot_spread, self._features[:, :0], self._gram[:0, :0])
+        system = System(pairs, weights, 1, 1 / state.slot_spread, self._none)
         prior = draw.standard_normal((pairs.size, 1)) * math.sqrt(state.slot_spread)
         noise = draw.standard_normal((len(pairs), 1)) / np.sqrt(weights)[:, None]
         along = weights[:, None] * (values[:, None] - state.constant - pairs.plus(prior) - noise)
@@ -290,11 +283,11 @@ class Chain:
         state = self._state
         assert state is not None
         values = self._without_order(pairs)
-        prior = self._normal(pairs.size) + self._features @ self._normal(self._features.shape[1])
+        prior = self._normal(pairs.size) + self._features.values @ self._normal(self._features.kinds)
         prior *= math.sqrt(state.spread)
         noise = self._normal(len(pairs)) / np.sqrt(weights)[:, None]
         along = weights[:, None] * (values - pairs.minus(prior) - noise)
-        system = System(pairs, weights, -1, 1 / state.spread, self._features, self._gram)
+        system = System(pairs, weights, -1, 1 / state.spread, self._features)
         qualities = prior + system.solve(pairs.collect(along, -along))
         state.qualities = qualities[:, 0].copy()
         return values, qualities

@@ -91,7 +91,7 @@ def test_draws_of_qualities_have_the_exact_mean_and_covariance(kinds: int) -> No
     design = np.zeros((len(comparisons), size))
     places = np.arange(len(comparisons))
     design[places, comparisons.first], design[places, comparisons.second] = 1, -1
-    features = chain._features
+    features = chain._features.values
     prior = 0.8 * (np.eye(size) + features @ features.T)
     covariance = np.linalg.inv(np.linalg.inv(prior) + design.T * weights @ design)
     mean = covariance @ design.T @ (weights * comparisons.differences)
