@@ -31,7 +31,7 @@ class Features:
 
     @property
     def kinds(self) -> int:
-        return self.values.shape[1]
+        return int(self.values.shape[1])
 
     @cached_property
     def inner(self) -> Floats:
