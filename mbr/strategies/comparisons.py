@@ -77,10 +77,15 @@ class Comparisons:
         """How many others each candidate has met [N]."""
         return np.bincount(self.first, minlength=self.size) + np.bincount(self.second, minlength=self.size)
 
+    @cached_property
+    def met(self) -> Pairs:
+        """The candidates that were compared."""
+        return np.flatnonzero(self.degrees)
+
     @property
     def freedom(self) -> int:
         """How many pairs there are beyond those that determine the qualities, if the graph is connected."""
-        return len(self) - int(np.count_nonzero(self.degrees)) + 1
+        return len(self) - len(self.met) + 1
 
     @cached_property
     def order_matters(self) -> bool:
@@ -98,8 +103,7 @@ class Comparisons:
     def _ends(self) -> tuple[Pairs, Pairs, Pairs]:
         ends = np.concatenate([self.first, self.second])
         order = np.argsort(ends, kind="stable")
-        met = np.flatnonzero(self.degrees)
-        return order, met, np.concatenate([[0], np.cumsum(self.degrees[met])[:-1]])
+        return order, self.met, np.concatenate([[0], np.cumsum(self.degrees[self.met])[:-1]])
 
     @cached_property
     def leaves(self) -> Leaves:

@@ -45,6 +45,7 @@ LEAST_NOISE = 1e-12  # of the mean square: keeps systems solvable
 EXACT = 1e-10  # of the mean square: less is no noise at all
 FEW = 8  # degrees of freedom, below which least squares may be exact by chance
 SPARSE = 0.4  # share of pairs beyond those that determine the qualities, below which noise is drawn without them
+LEAF_STEPS = 2  # of scales of candidates with one comparison
 LEVEL_STEPS = (0.2, 0.6, 1.2)  # widths of the steps of noise and spread, as logarithms
 NOISE_PRIOR, SPREAD_PRIOR, SLOT_PRIOR = 0.01, 0.05, 0.1  # one observation's worth: in mean squares, the last in noise
 
@@ -98,7 +99,7 @@ class Chain:
         self._segment = segment
         self._draw = draw
         self._features = Features(standardised(segment.hints, segment.size))
-        self._none = Features(np.zeros((segment.size, 0)))
+        self._none = self._met = Features(np.zeros((segment.size, 0)))
         self._state: _State | None = None
         self._prior = 0.0
 
@@ -123,6 +124,7 @@ class Chain:
             )
             self._draw_qualities(pairs, 1 / np.full(len(pairs), self._state.noise))
         self._prior = NOISE_PRIOR * square
+        self._met = Features(self._features.values[pairs.met])
         if (burn == FIRST_SWEEPS or pairs.freedom < FEW) and pairs.freedom > 0:
             self._least_squares(pairs, EXACT * square)
         target = ExpectedUtility(pairs, self._segment)
@@ -143,12 +145,13 @@ class Chain:
     def _sweep(self, pairs: Comparisons, target: ExpectedUtility, square: float) -> Sweep:
         state = self._state
         assert state is not None
-        residual = pairs.differences - pairs.minus(state.qualities)
-        if pairs.order_matters:
-            residual[: pairs.once] -= state.constant + pairs.plus(state.slots)[: pairs.once]
+        noisy = state.noise > EXACT * square
+        if noisy and len(pairs.leaves.candidates):
+            self._draw_leaves(pairs)
+        residual = (self._without_order(pairs) - pairs.minus(state.qualities[:, None]))[:, 0]
         variances = self._draw_remainders(pairs, residual, square)
         self._draw_spread(pairs, square)
-        if pairs.freedom < SPARSE * len(pairs) and len(pairs.leaves.core) <= DENSE and self._prior > EXACT * square:
+        if pairs.freedom < SPARSE * len(pairs) and len(pairs.leaves.core) <= DENSE and noisy:
             variances = variances * self._draw_level(pairs, variances, square)
         if pairs.order_matters:
             self._draw_order(pairs, variances)
@@ -167,6 +170,42 @@ class Chain:
             float((residual**2).mean()),
             float((self._own_biases(pairs) ** 2).mean()) if pairs.order_matters else 0.0,
         )
+
+    def _draw_leaves(self, pairs: Comparisons) -> None:
+        """Candidates with one comparison: their scales, the weight of the pair and the quality together.
+
+        One after the other they would hardly move, since a quality that nothing else binds follows its only score as
+        closely as the scale before said. Scale and weight are proposed from their priors and accepted by the likelihood
+        of the score, whatever the quality is (Metropolis & al. 1953).
+        """
+        state, draw, leaves = self._state, self._draw, pairs.leaves
+        assert state is not None
+        some, count = leaves.candidates, len(leaves.candidates)
+        explained = self._features.values[some] @ self._draw_slopes(pairs)
+        signs = np.where(pairs.first[leaves.pairs] == some, 1, -1)
+        scores = signs * self._without_order(pairs)[leaves.pairs, 0] + state.qualities[leaves.parents] - explained
+        level = state.noise * state.scales[leaves.parents]
+        scales = state.scales[some]
+        variances = level * scales
+        variances /= self._mixture((scores + explained - state.qualities[some]) ** 2 / variances)
+
+        def log_density(variances: Floats) -> Floats:
+            whole = state.spread + variances
+            return np.asarray(-(np.log(whole) + scores**2 / whole) / 2)
+
+        here = log_density(variances)
+        for _ in range(LEAF_STEPS):
+            fresh = state.roughness / draw.standard_gamma(state.roughness, size=count)
+            proposed = level * fresh / self._mixture_prior(count)
+            there = log_density(proposed)
+            moved = np.log(draw.random(count) + 1e-300) < there - here
+            scales, variances, here = (
+                np.where(moved, new, old) for new, old in ((fresh, scales), (proposed, variances), (there, here))
+            )
+        share = state.spread / (state.spread + variances)
+        drawn = share * scores + np.sqrt(share * variances) * draw.standard_normal(count)
+        state.scales, state.qualities = state.scales.copy(), state.qualities.copy()
+        state.scales[some], state.qualities[some] = scales, explained + drawn
 
     def _draw_remainders(self, pairs: Comparisons, residual: Floats, square: float) -> Floats:
         """Draw scale, tails and scales of candidates; returns the variance of each pair's remainder [pairs]."""
@@ -207,18 +246,31 @@ class Chain:
             return np.ones(len(ratios))
         return np.asarray(self._draw.standard_gamma((tails + 1) / 2, size=len(ratios)) * 2 / (tails + ratios))
 
+    def _mixture_prior(self, count: int) -> Floats:
+        """The same without a remainder."""
+        assert self._state is not None
+        tails = self._state.tails
+        if math.isinf(tails):
+            return np.ones(count)
+        return np.asarray(self._draw.standard_gamma(tails / 2, size=count) * 2 / tails)
+
+    def _draw_slopes(self, pairs: Comparisons) -> Floats:
+        """The weights of the features [kinds], by the candidates that were compared."""
+        state = self._state
+        assert state is not None
+        noise = self._met.root @ self._draw.standard_normal(self._features.kinds)
+        return np.asarray(
+            self._met.gram @ (self._met.values.T @ state.qualities[pairs.met]) + noise * math.sqrt(state.spread)
+        )
+
     def _draw_spread(self, pairs: Comparisons, square: float) -> None:
         """The variance of the qualities around what the features explain, by the candidates that were compared."""
         state, draw = self._state, self._draw
         assert state is not None
-        met = np.flatnonzero(pairs.degrees)
-        qualities, features = state.qualities[met], self._features.values[met]
-        count = features.shape[1]
-        covariance = np.linalg.inv(features.T @ features + np.eye(count))
-        noise = np.linalg.cholesky(covariance) @ draw.standard_normal(count) * math.sqrt(state.spread)
-        slopes = covariance @ (features.T @ qualities) + noise
-        squares = float(((qualities - features @ slopes) ** 2).sum() + (slopes**2).sum())
-        state.spread = (SPREAD_PRIOR * square + squares) / draw.chisquare(1 + len(met) + count)
+        slopes = self._draw_slopes(pairs)
+        rest = state.qualities[pairs.met] - self._met.values @ slopes
+        squares = float(rest @ rest + slopes @ slopes)
+        state.spread = (SPREAD_PRIOR * square + squares) / draw.chisquare(1 + len(rest) + len(slopes))
 
     def _draw_level(self, pairs: Comparisons, variances: Floats, square: float) -> float:
         """Noise and spread, whatever the qualities are: with few pairs, drawn given them they would hardly move.
@@ -259,7 +311,7 @@ class Chain:
         rest = self._own_biases(pairs)
         ratios = rest**2 / variances[once:]
         state.of_pairs = self._pick(OF_PAIRS, -(len(rest) * np.log(OF_PAIRS) + ratios.sum() / OF_PAIRS) / 2)
-        met = np.flatnonzero(pairs.degrees)
+        met = pairs.met
         squares = float((state.slots[met] ** 2).sum())
         state.slot_spread = (SLOT_PRIOR * state.noise + squares) / draw.chisquare(1 + len(met))
         weights = 1 / np.concatenate([variances[:once], state.of_pairs * variances[once:]])

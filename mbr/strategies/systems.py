@@ -44,6 +44,11 @@ class Features:
         return np.asarray(np.linalg.inv(self.inner), np.float64)
 
     @cached_property
+    def root(self) -> Floats:
+        """The lower triangular R with R R' = G."""
+        return np.asarray(np.linalg.cholesky(self.gram))
+
+    @cached_property
     def log_determinant(self) -> float:
         """That of the covariance."""
         return float(np.linalg.slogdet(self.inner)[1])
