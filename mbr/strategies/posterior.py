@@ -18,9 +18,10 @@ both orders are known, those scored in one order up to their order bias, others 
 anew.
 
 A sweep draws each group of unknowns given the others (Geman & Geman 1984; Student's t as a mixture, Geweke 1993), and
-then `COLUMNS` sets of qualities at once, half of them mirrored. The chain goes on from round to round, so each call
-takes few sweeps. Work: per sweep one or two systems on the graph (`mbr.strategies.systems`): O(N^3) for short lists,
-O(pairs) for long ones.
+then `COLUMNS` sets of qualities at once, half of them mirrored. What would hardly move that way is drawn together:
+noise and spread whatever the qualities are, and all that belongs to a candidate with one comparison. The chain goes on
+from round to round, so each call takes few sweeps. Work: per sweep one or two systems on the graph
+(`mbr.strategies.systems`): O(N^3) for short lists, O(pairs) for long ones.
 """
 
 from __future__ import annotations

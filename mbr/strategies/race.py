@@ -3,8 +3,9 @@
 Samples of the true scores (`mbr.strategies.posterior`) tell which candidates may be the best, and what choosing the
 best estimate loses on average. Passes go to the contenders: candidates are drawn by their probability of being the
 best (Thompson 1933) and meet opponents drawn by weight and by how well they are known. It ends when the mean loss over
-the samples is below the tolerance, as a share of best minus mean. That holds for the mean over many lists; a single
-one may lose more. A tolerance of 0 spends the budget.
+the samples is below the tolerance, as a share of best minus mean, and the choice has met a few opponents: the best of
+many candidates with one score each is likely to owe it to that score. The tolerance holds for the mean over many
+lists; a single one may lose more. A tolerance of 0 spends the budget.
 
 The first pairs, the screen: a few hubs meet each other, and every other candidate meets one of them. Where terms in
 the score tell candidates apart, a quarter of the list suffices, those with the best terms among them: it shows how
