@@ -3,7 +3,7 @@
     python -m benchmarks.calibration                              # all families, 800 lists each
     python -m benchmarks.calibration --quick                      # 20 lists each
     python -m benchmarks.calibration --only "Student" --lists 100
-    python -m benchmarks.calibration --lists 300 --keep           # what docs/strategies.md quotes
+    python -m benchmarks.calibration --lists 150 --keep           # what docs/strategies.md quotes
 
 Proves that the estimate that comes with a decision can be believed, up to chance. The ratio should lie within 0.8 and
 2 on every family: made ones (`benchmarks.support.families`: normal, clustered, cyclic, slot-biased, heavy tails, a few
