@@ -42,6 +42,8 @@ headlines: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.matrices
 	.venv-light/bin/python -m benchmarks.strategies --keep
 	.venv-light/bin/python -m benchmarks.strategies_quality --keep
+	.venv-light/bin/python -m benchmarks.calibration --lists 150 --keep
+	.venv-light/bin/python -m benchmarks.large_lists --keep
 
 # All benchmarks at full size, in the order of benchmarks/__init__.py: a night. It ends with the first that fails.
 bench-all: .venv-light/$(MARK)

@@ -1,8 +1,9 @@
 """Is the estimated regret of `race` true? Mean estimate over mean true regret, on families of matrices.
 
-    python -m benchmarks.calibration                              # all families, 400 lists each
+    python -m benchmarks.calibration                              # all families, 800 lists each
     python -m benchmarks.calibration --quick                      # 20 lists each
     python -m benchmarks.calibration --only "Student" --lists 100
+    python -m benchmarks.calibration --lists 150 --keep           # what docs/strategies.md quotes
 
 Proves that the estimate that comes with a decision can be believed, up to chance. The ratio should lie within 0.8 and
 2 on every family: made ones (`benchmarks.support.families`: normal, clustered, cyclic, slot-biased, heavy tails, a few
@@ -21,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -32,6 +33,7 @@ from benchmarks.matrices import complete_matrices, folder_of
 from benchmarks.support.families import FAMILIES
 from benchmarks.support.headlines import headline
 from benchmarks.support.places import WORK
+from benchmarks.support.quotes import add_keep_option, keep, slug
 from benchmarks.support.replay import regret, replay, segment_of, truth
 from mbr.strategies import get_strategy
 
@@ -110,6 +112,19 @@ def measure(name: str, lists: int, different: int, family: Callable[[int], Float
     return Row(name, len(table), passes, estimate, true, float(low), float(high))
 
 
+def quoted_values(rows: Sequence[Row]) -> dict[str, float]:
+    """What a page may quote, by family: lists, passes, both regrets in percent, the ratio and its interval.
+
+    A bound is left out where the lists give none, since too few of them lost anything.
+    """
+    values: dict[str, float] = {}
+    for row in rows:
+        numbers = {"lists": row.lists, "passes": row.passes, "estimate": 100 * row.estimate, "true": 100 * row.true}
+        numbers |= {"ratio": row.ratio, "low": row.low, "high": row.high}
+        values |= {f"{slug(row.family)}.{key}": value for key, value in numbers.items() if np.isfinite(value)}
+    return values
+
+
 def _verdict(row: Row) -> str:
     return "" if row.holds else "  outside, beyond chance" if row.refuted else "  outside, perhaps by chance"
 
@@ -120,6 +135,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="only families whose names have this")
     parser.add_argument("--tolerance", type=float, default=0.01)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} lists of each; nothing is kept")
+    add_keep_option(parser)
     options = parser.parse_args()
     rows = []
     print(f"{'family':38} {'lists':>5} {'passes':>7} {'estimate':>8} {'true':>8} {'ratio':>6}  95 % interval")
@@ -139,6 +155,8 @@ def main() -> int:
     if not options.quick:
         WORK.mkdir(parents=True, exist_ok=True)
         (WORK / "calibration.json").write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
+    if options.keep:
+        keep("calibration", quoted_values(rows))
     return 0 if kept == len(rows) else 1
 
 

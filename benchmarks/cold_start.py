@@ -44,6 +44,7 @@ import numpy as np
 from benchmarks.support.headlines import headline, spread
 from benchmarks.support.peers import ask_mbrs, ask_pear_mt, environment
 from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.quotes import add_keep_option, keep, spread_values
 from benchmarks.support.tatoeba import candidate_lists, parts
 from candidates.common.words import counted
 from candidates.generation import Settings
@@ -331,6 +332,7 @@ def main() -> int:
     parser.add_argument("--whole", action="store_true", help="run peers on all sources: pear-mt takes hours")
     parser.add_argument("--quick", action="store_true", help="small models and lists; nothing is kept")
     parser.add_argument("--repeats", type=int, default=3)
+    add_keep_option(parser)
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     size = Size(3, 64, 4, 20) if options.quick else Size()
@@ -347,7 +349,18 @@ def main() -> int:
         results["bundled"] = bundled(options.repeats)
     if not options.quick:
         OUTPUT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        if options.keep:
+            keep("cold_start", quoted_values({name: results[name] for name in chosen}))
     return 0 if options.quick or reached(results) else 1
+
+
+def quoted_values(results: dict[str, Any]) -> dict[str, float]:
+    """What a page may quote: theirs over ours by row and number of sources, and the seconds of the bundled models."""
+    values: dict[str, float] = {}
+    for name, result in results.items():
+        for key, numbers in (result if name == "bundled" else result["ratios"]).items():
+            values |= spread_values(f"{name}.{key}", numbers)
+    return values
 
 
 def reached(results: dict[str, Any]) -> bool:

@@ -26,6 +26,7 @@ from typing import Any
 
 from benchmarks.support.headlines import headline, spread
 from benchmarks.support.places import WMT23
+from benchmarks.support.quotes import add_keep_option, keep, spread_values
 
 REFERENCES = {"en-de": "refA", "he-en": "refB"}
 
@@ -62,6 +63,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3, help="runs of both programs for the same scores and draws")
     parser.add_argument("--ter", action="store_true", help="also the time of TER for all systems, below a minute")
     parser.add_argument("--ter-systems", type=int, default=2, metavar="N", help="systems to compare TER of")
+    add_keep_option(parser)
     options = parser.parse_args()
     reference = WMT23 / "references" / f"{options.lp}.{REFERENCES[options.lp]}.txt"
     folder = WMT23 / "system-outputs" / options.lp
@@ -101,8 +103,12 @@ def main() -> int:
     headline(f"the same float as sacrebleu: {right} of {judged} corpus scores")
     ratios = [theirs / ours for ours, theirs in both]
     headline(f"sacrebleu's CPU time over ours, chrF and BLEU, the same draws, no cache: {spread(ratios)}; target 1")
+    values = {"same": right, "scores": judged, "seconds": seconds, "cached": less, **spread_values("sacrebleu", ratios)}
     if ter is not None:
         headline(f"TER of {len(outputs)} systems: {ter:.1f} CPU s; target below 60")
+        values["ter"] = ter
+    if options.keep:
+        keep("evaluate_wmt23", values)
     fast = statistics.median(ratios) >= 1 and (ter is None or ter < 60)
     return 0 if again == first and right == judged and fast else 1
 

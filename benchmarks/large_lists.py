@@ -1,6 +1,7 @@
 """What do long lists cost outside the model? Time and memory of `race` for 100, 1,000 and 5,000 candidates.
 
     python -m benchmarks.large_lists                      # simulated utility; a few minutes
+    python -m benchmarks.large_lists --keep               # what docs/strategies.md quotes
     python -m benchmarks.large_lists --sizes 100 1000
     python -m benchmarks.large_lists --pass-ms 4          # of the model; bundled PEAR: about 1.8 (benchmarks.limit)
 
@@ -25,6 +26,7 @@ import time
 import numpy as np
 
 from benchmarks.support.headlines import headline
+from benchmarks.support.quotes import add_keep_option, keep
 from mbr.strategies import Segment, get_strategy
 
 RHO, SLOTS = 0.1, 0.05
@@ -78,21 +80,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000, 5000])
     parser.add_argument("--pass-ms", type=float, default=PASS_MS, help=f"of the model (default: {PASS_MS:g})")
+    add_keep_option(parser)
     options = parser.parse_args()
     print(f"{'candidates':>10} {'passes':>7} {'strategy s':>10} {'model s':>8} {'ratio':>6} {'MiB':>6} {'regret':>7}")
-    kept = True
+    reached = True
+    values: dict[str, float] = {}
     for size in options.sizes:
         with multiprocessing.get_context("spawn").Pool(1) as fresh:
             passes, seconds, grown, loss = fresh.apply(play, (size, 1))
         model = passes * options.pass_ms / 1000
         ratio = (model + seconds) / model
-        kept &= ratio <= MOST_RATIO and grown <= MOST_BYTES
+        reached &= ratio <= MOST_RATIO and grown <= MOST_BYTES
+        numbers = {"passes": passes, "seconds": seconds, "ratio": ratio, "mib": grown / 2**20, "regret": 100 * loss}
+        values |= {f"{size}.{key}": value for key, value in numbers.items()}
         print(
             f"{size:10,} {passes:7,} {seconds:10.2f} {model:8.1f} {ratio:6.2f} {grown / 2**20:6.0f} {loss:7.2%}",
             flush=True,
         )
     headline(f"race on {options.sizes[-1]:,} candidates: {ratio:.2f} times the model's time, {grown / 2**20:.0f} MiB")
-    return 0 if kept else 1
+    if options.keep:
+        keep("large_lists", values)
+    return 0 if reached else 1
 
 
 if __name__ == "__main__":

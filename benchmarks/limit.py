@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from benchmarks.support import precisions
 from benchmarks.support.headlines import headline
 from benchmarks.support.places import TATOEBA, WORK
+from benchmarks.support.quotes import add_keep_option, keep, slug
 from benchmarks.support.replay import regret
 from benchmarks.support.tatoeba import candidate_lists, parts
 from candidates.generation import Settings
@@ -65,24 +66,30 @@ def main() -> int:
     parser.add_argument("--lists", type=int, default=200)
     parser.add_argument("--single", type=Path, help="folder of a single-candidate model")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    add_keep_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.worker:
         print(json.dumps(measure(**json.load(sys.stdin))))
         return 0
     reached = True
+    values: dict[str, float] = {}
     if missing := sorted(set(GOALS) - set(DTYPES)):
         print(f"this processor has no instructions for {' and '.join(missing)}: left out")
     if options.only != "choices":
-        results = [speed(name, options.repeats) for name in options.encoders]
-        reached = all(results)
+        for name in options.encoders:
+            fast, measured = speed(name, options.repeats)
+            reached &= fast
+            values |= measured
     if options.only != "speed":
-        choices(options.lists, options.candidates, options.single)
+        values |= choices(options.lists, options.candidates, options.single)
+    if options.keep:
+        keep("limit", values)
     return 0 if reached else 1
 
 
-def speed(name: str, repeats: int) -> bool:
-    """Print the table of one encoder; whether it reaches all goals."""
+def speed(name: str, repeats: int) -> tuple[bool, dict[str, float]]:
+    """Print the table of one encoder; whether it reaches all goals, and the values that a page may quote."""
     before = ask({"name": name, "dtypes": ["float32"], "repeats": repeats}, BEFORE)
     after = ask({"name": name, "dtypes": DTYPES, "repeats": repeats}, {})
     as_it_was = before["float32"]["seconds"]
@@ -98,6 +105,10 @@ def speed(name: str, repeats: int) -> bool:
             f"{row['limit'] / 1e9:>7.0f}{share:>8.0%}  {row['compared']}"
         )
     results = []
+    values: dict[str, float] = {}
+    for dtype in DTYPES:
+        row, key = after[dtype], f"{slug(name)}.{dtype}"
+        values |= {f"{key}.share": 100 * row["speed"] / row["limit"], f"{key}.over": as_it_was / row["seconds"]}
     for dtype, goal in ((dtype, goal) for dtype, goal in GOALS.items() if dtype in DTYPES):
         share = after[dtype]["speed"] / after[dtype]["limit"]
         results.append(share >= goal)
@@ -108,7 +119,7 @@ def speed(name: str, repeats: int) -> bool:
         best = max(as_it_was / after[dtype]["seconds"] for dtype in DTYPES)
         results.append(best >= TARGET)
         headline(f"{name}: {best:.2f}x float32 as it was; target {TARGET}: {verdict(results[-1])}")
-    return all(results)
+    return all(results), values
 
 
 def verdict(reached: bool) -> str:
@@ -176,8 +187,9 @@ def load(name: str) -> Checkpoint:
         return random_checkpoint(Path(scratch), attention_gain=0.1, **shape)
 
 
-def choices(count: int, candidates: int, single: Path | None) -> None:
+def choices(count: int, candidates: int, single: Path | None) -> dict[str, float]:
     """How often each precision chooses as float32 does, and what its other choices lose."""
+    kept: dict[str, float] = {}
     WORK.mkdir(parents=True, exist_ok=True)
     sources = parts(TATOEBA)["test"][:count]
     lists = candidate_lists(WORK / f"limit-{count}.jsonl", sources, Settings(nbest=100))
@@ -192,12 +204,13 @@ def choices(count: int, candidates: int, single: Path | None) -> None:
     for label, (utility, model, most) in ways.items():
         values = {dtype: utilities(lists, utility, {**model, "dtype": dtype}, most) for dtype in DTYPES}
         for dtype in DTYPES[1:]:
-            report(label, dtype, values["float32"], [int(np.argmax(row)) for row in values[dtype]])
+            kept |= report(label, dtype, values["float32"], [int(np.argmax(row)) for row in values[dtype]])
     recipe = read_recipe("en-de")
     decided = {dtype: decisions(lists, recipe, dtype) for dtype in DTYPES}
     exact = [scores for scores, _ in decided["float32"]]
     for dtype in DTYPES[1:]:
-        report("the default recipe", dtype, exact, [place for _, place in decided[dtype]])
+        kept |= report("the default recipe", dtype, exact, [place for _, place in decided[dtype]])
+    return kept
 
 
 def utilities(lists: list[CandidateList], name: str, options: dict[str, Any], most: int) -> list[NDArray[np.float64]]:
@@ -213,11 +226,13 @@ def decisions(lists: list[CandidateList], recipe: Recipe, dtype: str) -> list[tu
     return [(np.nan_to_num(d.scores, nan=float(np.nanmin(d.scores))), int(d.ranking[0])) for d in decided]
 
 
-def report(label: str, dtype: str, exact: list[NDArray[np.float64]], chosen: list[int]) -> None:
+def report(label: str, dtype: str, exact: list[NDArray[np.float64]], chosen: list[int]) -> dict[str, float]:
     same = np.array([int(np.argmax(row)) == place for row, place in zip(exact, chosen, strict=True)], float)
     loss = np.array([regret(row, place) for row, place in zip(exact, chosen, strict=True)])
     print(f"  {label:<34}{dtype:<10}{interval(same, '{:.1%}'):<24}{interval(loss, '{:.2%}')}")
     headline(f"{label}: {dtype} chooses as float32 on {same.mean():.1%} of the lists, regret {loss.mean():.3%}")
+    key = f"{slug(label)}.{dtype}"
+    return {f"{key}.same": 100 * float(same.mean()), f"{key}.regret": 100 * float(loss.mean())}
 
 
 def interval(values: NDArray[np.float64], form: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from candidates.common.errors import EnvironmentProblem, UsageError
 from mbr.evaluate.base import Floats, Judge, Judged, Row
 from mbr.utilities.chrf import split_words
 from mbr.utilities.ngrams import character_ids, clipped_matches, word_ids
-from mbr.utilities.ter import edit_counts
+from mbr.utilities.ter import paired_edit_counts
 
 ORDER = 4  # of BLEU
 BETA = 2  # of chrF
@@ -116,16 +116,16 @@ class TerJudge(LexicalJudge):
 
     def _count(self, segments: Segments) -> Floats:
         texts = [self._metric._preprocess_segment(text).split() for text in segments.texts]
-        parts = []
-        for group in range(segments.groups[-1] + 1):
-            members = np.flatnonzero(segments.groups == group)
-            words = word_ids([texts[member] for member in members])
-            outputs = int((segments.slots[members] < 0).sum())
-            edits = edit_counts(words[:outputs], words[outputs:])  # [outputs, references]
-            length = np.mean([len(sequence) for sequence in words[outputs:]])
-            # Edits of the nearest reference, length of all.
-            parts.append(np.column_stack([edits.min(axis=1), np.full(outputs, length)]))
-        return np.concatenate(parts)
+        starts = np.flatnonzero(np.diff(segments.groups, prepend=-1, append=-1)).tolist()
+        words = [ids for start, end in pairwise(starts) for ids in word_ids(texts[start:end])]
+        own, theirs = np.flatnonzero(segments.slots < 0), np.flatnonzero(segments.slots >= 0)
+        count = segments.references.shape[1]
+        numbers = np.searchsorted(theirs, segments.references)  # [outputs, references]
+        outputs = [words[place] for place in own for _ in range(count)]
+        edits = paired_edit_counts(outputs, [words[place] for place in theirs], numbers.ravel())
+        lengths = np.array([len(sequence) for sequence in words])[segments.references]
+        # Edits of the nearest reference, length of all.
+        return np.column_stack([edits.reshape(-1, count).min(axis=1), lengths.mean(axis=1)])
 
 
 @dataclass(frozen=True)

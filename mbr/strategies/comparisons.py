@@ -77,10 +77,15 @@ class Comparisons:
         """How many others each candidate has met [N]."""
         return np.bincount(self.first, minlength=self.size) + np.bincount(self.second, minlength=self.size)
 
+    @cached_property
+    def met(self) -> Pairs:
+        """The candidates that were compared."""
+        return np.flatnonzero(self.degrees)
+
     @property
     def freedom(self) -> int:
         """How many pairs there are beyond the ones that determine the qualities, if the graph is connected."""
-        return len(self) - int(np.count_nonzero(self.degrees)) + 1
+        return len(self) - len(self.met) + 1
 
     @cached_property
     def order_matters(self) -> bool:
@@ -98,8 +103,7 @@ class Comparisons:
     def _ends(self) -> tuple[Pairs, Pairs, Pairs]:
         ends = np.concatenate([self.first, self.second])
         order = np.argsort(ends, kind="stable")
-        met = np.flatnonzero(self.degrees)
-        return order, met, np.concatenate([[0], np.cumsum(self.degrees[met])[:-1]])
+        return order, self.met, np.concatenate([[0], np.cumsum(self.degrees[self.met])[:-1]])
 
     @cached_property
     def leaves(self) -> Leaves:
@@ -117,6 +121,13 @@ class Comparisons:
             np.flatnonzero(core),
             np.flatnonzero(~ends[0] & ~ends[1]),
         )
+
+    @cached_property
+    def shared(self) -> Floats:
+        """The products B B' [pairs, pairs] of the rows e_a - e_b: how pairs share their candidates."""
+        first, second = self.first[:, None], self.second[:, None]
+        same = (first == self.first).astype(np.float64) + (second == self.second)
+        return np.asarray(same - (first == self.second) - (second == self.first))
 
     def minus(self, numbers: Floats) -> Floats:
         """From numbers of candidates [N, ...] their differences in each pair [pairs, ...]."""

@@ -18,9 +18,10 @@ both orders are known, those scored in one order up to their order bias, others 
 anew.
 
 A sweep draws each group of unknowns given the others (Geman & Geman 1984; Student's t as a mixture, Geweke 1993), and
-then `COLUMNS` sets of qualities at once, half of them mirrored. The chain goes on from round to round, so each call
-takes few sweeps. Work: per sweep one or two systems on the graph (`mbr.strategies.systems`): O(N^3) for short lists,
-O(pairs) for long ones.
+then `COLUMNS` sets of qualities at once, half of them mirrored. What would hardly move that way is drawn together:
+noise and spread whatever the qualities are, and all that belongs to a candidate with one comparison. The chain goes on
+from round to round, so each call takes few sweeps. Work: per sweep one or two systems on the graph
+(`mbr.strategies.systems`): O(N^3) for short lists, O(pairs) for long ones.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ import numpy as np
 
 from mbr.strategies.base import Floats, Segment
 from mbr.strategies.comparisons import Comparisons, ExpectedUtility
-from mbr.strategies.systems import DENSE, System
+from mbr.strategies.likelihood import log_likelihood
+from mbr.strategies.systems import DENSE, Features, System
 
 SWEEPS, COLUMNS = 6, 32  # samples of the scores are their product
 FIRST_SWEEPS, MORE_SWEEPS = 6, 1  # before sweeps that count: of a new chain, of one that is continued
@@ -44,6 +46,7 @@ LEAST_NOISE = 1e-12  # of the mean square: keeps systems solvable
 EXACT = 1e-10  # of the mean square: less is no noise at all
 FEW = 8  # degrees of freedom, below which least squares may be exact by chance
 SPARSE = 0.4  # share of pairs beyond the ones that determine the qualities, below which noise is drawn without them
+LEAF_STEPS = 2  # of scales of candidates with one comparison
 LEVEL_STEPS = (0.2, 0.6, 1.2)  # widths of the steps of noise and spread, as logarithms
 NOISE_PRIOR, SPREAD_PRIOR, SLOT_PRIOR = 0.01, 0.05, 0.1  # one observation's worth: in mean squares, the last in noise
 
@@ -96,9 +99,8 @@ class Chain:
     def __init__(self, segment: Segment, draw: np.random.Generator) -> None:
         self._segment = segment
         self._draw = draw
-        self._features = standardised(segment.hints, segment.size)
-        gram = np.linalg.inv(np.eye(self._features.shape[1]) + self._features.T @ self._features)
-        self._gram = np.asarray(gram, np.float64)
+        self._features = Features(standardised(segment.hints, segment.size))
+        self._none = self._met = Features(np.zeros((segment.size, 0)))
         self._state: _State | None = None
         self._prior = 0.0
 
@@ -123,6 +125,7 @@ class Chain:
             )
             self._draw_qualities(pairs, 1 / np.full(len(pairs), self._state.noise))
         self._prior = NOISE_PRIOR * square
+        self._met = Features(self._features.values[pairs.met])
         if (burn == FIRST_SWEEPS or pairs.freedom < FEW) and pairs.freedom > 0:
             self._least_squares(pairs, EXACT * square)
         target = ExpectedUtility(pairs, self._segment)
@@ -132,7 +135,7 @@ class Chain:
     def _least_squares(self, pairs: Comparisons, exact: float) -> None:
         """Where qualities alone explain all scores, up to this mean square, begin there: noise fades slowly else."""
         assert self._state is not None
-        system = System(pairs, np.ones(len(pairs)), -1, 1e-9, self._features[:, :0], self._gram[:0, :0])
+        system = System(pairs, np.ones(len(pairs)), -1, 1e-9, self._none)
         values = pairs.differences[:, None]
         qualities = system.solve(pairs.collect(values, -values))
         rest = float(((values - pairs.minus(qualities)) ** 2).mean())
@@ -143,12 +146,13 @@ class Chain:
     def _sweep(self, pairs: Comparisons, target: ExpectedUtility, square: float) -> Sweep:
         state = self._state
         assert state is not None
-        residual = pairs.differences - pairs.minus(state.qualities)
-        if pairs.order_matters:
-            residual[: pairs.once] -= state.constant + pairs.plus(state.slots)[: pairs.once]
+        noisy = state.noise > EXACT * square
+        if noisy and len(pairs.leaves.candidates):
+            self._draw_leaves(pairs)
+        residual = (self._without_order(pairs) - pairs.minus(state.qualities[:, None]))[:, 0]
         variances = self._draw_remainders(pairs, residual, square)
         self._draw_spread(pairs, square)
-        if pairs.freedom < SPARSE * len(pairs) and len(pairs.leaves.core) <= DENSE and self._prior > EXACT * square:
+        if pairs.freedom < SPARSE * len(pairs) and len(pairs.leaves.core) <= DENSE and noisy:
             variances = variances * self._draw_level(pairs, variances, square)
         if pairs.order_matters:
             self._draw_order(pairs, variances)
@@ -167,6 +171,42 @@ class Chain:
             float((residual**2).mean()),
             float((self._own_biases(pairs) ** 2).mean()) if pairs.order_matters else 0.0,
         )
+
+    def _draw_leaves(self, pairs: Comparisons) -> None:
+        """Candidates with one comparison: their scales, the weight of the pair and the quality together.
+
+        One after the other they would hardly move, since a quality that nothing else binds follows its only score as
+        closely as the scale before said. Scale and weight are proposed from their priors and accepted by the likelihood
+        of the score, whatever the quality is (Metropolis & al. 1953).
+        """
+        state, draw, leaves = self._state, self._draw, pairs.leaves
+        assert state is not None
+        some, count = leaves.candidates, len(leaves.candidates)
+        explained = self._features.values[some] @ self._draw_slopes(pairs)
+        signs = np.where(pairs.first[leaves.pairs] == some, 1, -1)
+        scores = signs * self._without_order(pairs)[leaves.pairs, 0] + state.qualities[leaves.parents] - explained
+        level = state.noise * state.scales[leaves.parents]
+        scales = state.scales[some]
+        variances = level * scales
+        variances /= self._mixture((scores + explained - state.qualities[some]) ** 2 / variances)
+
+        def log_density(variances: Floats) -> Floats:
+            whole = state.spread + variances
+            return np.asarray(-(np.log(whole) + scores**2 / whole) / 2)
+
+        here = log_density(variances)
+        for _ in range(LEAF_STEPS):
+            fresh = state.roughness / draw.standard_gamma(state.roughness, size=count)
+            proposed = level * fresh / self._mixture_prior(count)
+            there = log_density(proposed)
+            moved = np.log(draw.random(count) + 1e-300) < there - here
+            scales, variances, here = (
+                np.where(moved, new, old) for new, old in ((fresh, scales), (proposed, variances), (there, here))
+            )
+        share = state.spread / (state.spread + variances)
+        drawn = share * scores + np.sqrt(share * variances) * draw.standard_normal(count)
+        state.scales, state.qualities = state.scales.copy(), state.qualities.copy()
+        state.scales[some], state.qualities[some] = scales, explained + drawn
 
     def _draw_remainders(self, pairs: Comparisons, residual: Floats, square: float) -> Floats:
         """Draw scale, tails and scales of candidates; returns the variance of each pair's remainder [pairs]."""
@@ -207,18 +247,31 @@ class Chain:
             return np.ones(len(ratios))
         return np.asarray(self._draw.standard_gamma((tails + 1) / 2, size=len(ratios)) * 2 / (tails + ratios))
 
+    def _mixture_prior(self, count: int) -> Floats:
+        """The same without a remainder."""
+        assert self._state is not None
+        tails = self._state.tails
+        if math.isinf(tails):
+            return np.ones(count)
+        return np.asarray(self._draw.standard_gamma(tails / 2, size=count) * 2 / tails)
+
+    def _draw_slopes(self, pairs: Comparisons) -> Floats:
+        """The weights of the features [kinds], by the candidates that were compared."""
+        state = self._state
+        assert state is not None
+        noise = self._met.root @ self._draw.standard_normal(self._features.kinds)
+        return np.asarray(
+            self._met.gram @ (self._met.values.T @ state.qualities[pairs.met]) + noise * math.sqrt(state.spread)
+        )
+
     def _draw_spread(self, pairs: Comparisons, square: float) -> None:
         """The variance of the qualities around what the features explain, by the candidates that were compared."""
         state, draw = self._state, self._draw
         assert state is not None
-        met = np.flatnonzero(pairs.degrees)
-        qualities, features = state.qualities[met], self._features[met]
-        count = features.shape[1]
-        covariance = np.linalg.inv(features.T @ features + np.eye(count))
-        noise = np.linalg.cholesky(covariance) @ draw.standard_normal(count) * math.sqrt(state.spread)
-        slopes = covariance @ (features.T @ qualities) + noise
-        squares = float(((qualities - features @ slopes) ** 2).sum() + (slopes**2).sum())
-        state.spread = (SPREAD_PRIOR * square + squares) / draw.chisquare(1 + len(met) + count)
+        slopes = self._draw_slopes(pairs)
+        rest = state.qualities[pairs.met] - self._met.values @ slopes
+        squares = float(rest @ rest + slopes @ slopes)
+        state.spread = (SPREAD_PRIOR * square + squares) / draw.chisquare(1 + len(rest) + len(slopes))
 
     def _draw_level(self, pairs: Comparisons, variances: Floats, square: float) -> float:
         """Noise and spread, whatever the qualities are: with few pairs, drawn given them they would hardly move.
@@ -227,18 +280,11 @@ class Chain:
         """
         state, draw = self._state, self._draw
         assert state is not None
-        values = self._without_order(pairs)
+        likelihood = log_likelihood(pairs, self._without_order(pairs), variances / state.noise, self._features)
 
         def log_posterior(noise: float, spread: float) -> float:
-            weights = state.noise / (noise * variances)
-            system = System(pairs, weights, -1, 1 / spread, self._features, self._gram)
-            along = weights[:, None] * values
-            right = pairs.collect(along, -along)
-            log, solution = system.log_determinant(right)
-            squares = float((along * values).sum() - (right * solution).sum())
-            log += pairs.size * math.log(spread) + len(pairs) * math.log(noise) + squares
             priors = math.log(noise) + self._prior / noise + math.log(spread) + SPREAD_PRIOR * square / spread
-            return -(log + priors) / 2
+            return likelihood(noise, spread) - priors / 2
 
         noise, spread = state.noise, state.spread
         here = log_posterior(noise, spread)
@@ -266,7 +312,7 @@ class Chain:
         rest = self._own_biases(pairs)
         ratios = rest**2 / variances[once:]
         state.of_pairs = self._pick(OF_PAIRS, -(len(rest) * np.log(OF_PAIRS) + ratios.sum() / OF_PAIRS) / 2)
-        met = np.flatnonzero(pairs.degrees)
+        met = pairs.met
         squares = float((state.slots[met] ** 2).sum())
         state.slot_spread = (SLOT_PRIOR * state.noise + squares) / draw.chisquare(1 + len(met))
         weights = 1 / np.concatenate([variances[:once], state.of_pairs * variances[once:]])
@@ -274,7 +320,7 @@ class Chain:
         precision = float(weights.sum())
         mean = float(weights @ (values - pairs.plus(state.slots))) / precision
         state.constant = mean + draw.standard_normal() / math.sqrt(precision)
-        system = System(pairs, weights, 1, 1 / state.slot_spread, self._features[:, :0], self._gram[:0, :0])
+        system = System(pairs, weights, 1, 1 / state.slot_spread, self._none)
         prior = draw.standard_normal((pairs.size, 1)) * math.sqrt(state.slot_spread)
         noise = draw.standard_normal((len(pairs), 1)) / np.sqrt(weights)[:, None]
         along = weights[:, None] * (values[:, None] - state.constant - pairs.plus(prior) - noise)
@@ -290,11 +336,11 @@ class Chain:
         state = self._state
         assert state is not None
         values = self._without_order(pairs)
-        prior = self._normal(pairs.size) + self._features @ self._normal(self._features.shape[1])
+        prior = self._normal(pairs.size) + self._features.values @ self._normal(self._features.kinds)
         prior *= math.sqrt(state.spread)
         noise = self._normal(len(pairs)) / np.sqrt(weights)[:, None]
         along = weights[:, None] * (values - pairs.minus(prior) - noise)
-        system = System(pairs, weights, -1, 1 / state.spread, self._features, self._gram)
+        system = System(pairs, weights, -1, 1 / state.spread, self._features)
         qualities = prior + system.solve(pairs.collect(along, -along))
         state.qualities = qualities[:, 0].copy()
         return values, qualities

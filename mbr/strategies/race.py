@@ -3,8 +3,9 @@
 Samples of the true scores (`mbr.strategies.posterior`) tell which candidates may be the best, and what choosing the
 best estimate loses on average. Passes go to the contenders: candidates are drawn by their probability of being the
 best (Thompson 1933) and meet opponents drawn by weight and by how well they are known. It ends when the mean loss over
-the samples is below the tolerance, as a share of best minus mean. That holds for the mean over many lists; a single
-one may lose more. A tolerance of 0 spends the budget.
+the samples is below the tolerance, as a share of best minus mean, and the choice has met a few opponents: the best of
+many candidates with one score each is likely to owe it to that score. The tolerance holds for the mean over many
+lists; a single one may lose more. A tolerance of 0 spends the budget.
 
 The first pairs, the screen: a few hubs meet each other, and every other candidate meets one of them. Where terms in
 the score tell candidates apart, a quarter of the list suffices, those with the best terms among them: it shows how
@@ -50,6 +51,7 @@ PASSES_PER_CANDIDATE = 20  # the default budget
 SMALL_ROUND, LARGE_ROUND = 8, 64  # passes of a round: a sixth of the candidates, or an eighth of the passes so far
 WITH_TERMS = 4  # where terms tell candidates apart, one in four takes part in the screen,
 LEAST_SCREENED = 8  # and this number at least
+CHECKED = 4  # comparisons of a choice with rivals before it counts: the best of many single scores is an outlier
 CONFIRM = 3  # times as many samples, before it stops
 CAUTION = (
     1.2  # times the sampled loss: ending at low estimates favours estimates that are too low (benchmarks.calibration)
@@ -103,7 +105,7 @@ def race_conversation(segment: Segment, *, tolerance: float, budget: int | None)
         except Enough:
             break
         state.update(pairs, scores)
-        if state.regret <= tolerance and not state.to_the_end:
+        if state.settled:
             break
     return state.outcome(order)
 
@@ -135,12 +137,27 @@ class _Race:
         comparisons = Comparisons.of(np.concatenate(self._asked), np.concatenate(self._scores), self._segment.size)
         self._untested = comparisons.order_untested
         self._stand(self._chain.run(comparisons), comparisons)
-        if self.regret <= self._tolerance:  # perhaps by chance: others decide whether to stop, and are reported
+        if self.settled:  # perhaps by chance: others decide whether to stop, and are reported
             self._stand(self._chain.run(comparisons, CONFIRM * SWEEPS), comparisons)
 
     def _stand(self, sweeps: Sequence[Sweep], comparisons: Comparisons) -> None:
         self._standing = standing_of(sweeps, comparisons, self._segment, self._met, self._draw)
         self.regret = CAUTION * self._standing.regret(self._standing.best)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the expected regret is below the tolerance, and the choice was compared often enough."""
+        return self.regret <= self._tolerance and not self.to_the_end and not self._to_check
+
+    @property
+    def _to_check(self) -> int:
+        """The number of opponents the choice has to meet before it counts; none if it has no rival."""
+        standing = self._standing
+        assert standing is not None
+        if len(standing.contenders) == 1:
+            return 0
+        met = int(self._met[standing.best].sum()) - 1
+        return max(min(CHECKED, self._segment.size - 1) - met, 0)
 
     def next_pairs(self) -> Pairs:
         """The next comparisons; none where the budget is spent or all pairs that matter are scored."""
@@ -206,6 +223,9 @@ class _Race:
         standing = self._standing
         assert standing is not None
         wanted = max(min(self._segment.size // 6, LARGE_ROUND), len(self._pairs) // 8, SMALL_ROUND)
+        if self.regret <= self._tolerance and not self.to_the_end:
+            self._plan_opponents(standing.best, self._to_check)
+            return
         winners = standing.winners
         winners = winners[~self._met[winners].all(axis=1)]
         new = np.unique(winners[self._met[winners].sum(axis=1) == 1])  # without a comparison yet
@@ -219,13 +239,19 @@ class _Race:
                 others = np.arange(self._segment.size)
             players = others[~self._met[others].all(axis=1)][:wanted]
             meetings = np.full(len(players), -(-wanted // max(len(players), 1)))
-        information = self._segment.weights / (standing.noise + standing.uncertainty)
         for player, often in zip(players.tolist(), meetings.tolist(), strict=True):
-            opponents = np.flatnonzero(~self._met[player])
-            # The smallest of exponential times over rates: draws by rate, without replacement.
-            times = self._draw.exponential(size=len(opponents)) / information[opponents]
-            for opponent in opponents[np.argsort(times, kind="stable")[:often]].tolist():
-                self._plan(player, opponent)
+            self._plan_opponents(player, often)
+
+    def _plan_opponents(self, player: int, often: int) -> None:
+        """New opponents, drawn by weight and by how well they are known."""
+        standing = self._standing
+        assert standing is not None
+        opponents = np.flatnonzero(~self._met[player])
+        information = self._segment.weights[opponents] / (standing.noise + standing.uncertainty[opponents])
+        # The smallest of exponential times over rates: draws by rate, without replacement.
+        times = self._draw.exponential(size=len(opponents)) / information
+        for opponent in opponents[np.argsort(times, kind="stable")[:often]].tolist():
+            self._plan(player, opponent)
 
     def _plan(self, first: int, second: int) -> None:
         """A new pair; the candidate that came first less often comes first."""

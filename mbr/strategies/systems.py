@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,18 +24,48 @@ STEPS = 1000  # at most
 
 
 @dataclass(frozen=True)
+class Features:
+    """X [N, kinds] of candidates with the covariance I + X X', whose inverse is I - X G X'; there may be no kinds."""
+
+    values: Floats
+
+    @property
+    def kinds(self) -> int:
+        return int(self.values.shape[1])
+
+    @cached_property
+    def inner(self) -> Floats:
+        """The inverse of G [kinds, kinds]."""
+        return np.asarray(np.eye(self.kinds) + self.values.T @ self.values)
+
+    @cached_property
+    def gram(self) -> Floats:
+        """G."""
+        return np.asarray(np.linalg.inv(self.inner), np.float64)
+
+    @cached_property
+    def root(self) -> Floats:
+        """The lower triangular R with R R' = G."""
+        return np.asarray(np.linalg.cholesky(self.gram))
+
+    @cached_property
+    def log_determinant(self) -> float:
+        """That of the covariance."""
+        return float(np.linalg.slogdet(self.inner)[1])
+
+
+@dataclass(frozen=True)
 class System:
     """matrix = sum over pairs of weight (e_a + sign e_b)(e_a + sign e_b)' + ridge (I - X G X').
 
-    `sign` is -1 for differences and 1 for sums. X [N, features], G [features, features] may be empty.
+    `sign` is -1 for differences and 1 for sums; X and G are those of the features.
     """
 
     pairs: Comparisons
     weights: Floats  # [pairs]
     sign: int
     ridge: float
-    features: Floats
-    gram: Floats
+    features: Features
 
     def solve(self, right: Floats) -> Floats:
         """The solutions [N, columns] for these right-hand sides."""
@@ -55,14 +86,14 @@ class System:
 
         They change the matrix by a product of low rank (Woodbury).
         """
-        kinds = self.features.shape[1]
+        kinds, features = self.features.kinds, self.features.values
         if not kinds:
             return self._by_elimination(right, core), 0.0
-        both = self._by_elimination(np.concatenate([right, self.features], axis=1), core)
+        both = self._by_elimination(np.concatenate([right, features], axis=1), core)
         plain, image = both[:, :-kinds], both[:, -kinds:]
-        inner = np.linalg.inv(self.gram) / self.ridge - self.features.T @ image
-        log = kinds * math.log(self.ridge) + float(np.linalg.slogdet(self.gram)[1] + np.linalg.slogdet(inner)[1])
-        return np.asarray(plain + image @ np.linalg.solve(inner, self.features.T @ plain)), log
+        inner = self.features.inner / self.ridge - features.T @ image
+        log = kinds * math.log(self.ridge) + float(np.linalg.slogdet(inner)[1]) - self.features.log_determinant
+        return np.asarray(plain + image @ np.linalg.solve(inner, features.T @ plain)), log
 
     def _core(self) -> Floats:
         """The matrix of the core, after the leaves are eliminated, without the features."""
@@ -97,8 +128,8 @@ class System:
         first, second = self.pairs.first, self.pairs.second
         matrix = np.zeros((self.pairs.size, self.pairs.size))
         matrix[first, second] = matrix[second, first] = self.sign * self.weights
-        if self.features.shape[1]:
-            matrix -= self.ridge * self.features @ self.gram @ self.features.T
+        if self.features.kinds:
+            matrix -= self.ridge * self.features.values @ self.features.gram @ self.features.values.T
         matrix.flat[:: self.pairs.size + 1] += self.diagonal()
         return matrix
 
@@ -111,7 +142,8 @@ class System:
         """The product with the matrix, O(pairs)."""
         pairs = self.pairs
         along = self.weights[:, None] * (vectors[pairs.first] + self.sign * vectors[pairs.second])
-        inside = vectors - self.features @ (self.gram @ (self.features.T @ vectors))
+        features = self.features.values
+        inside = vectors - features @ (self.features.gram @ (features.T @ vectors))
         return np.asarray(pairs.collect(along, self.sign * along) + self.ridge * inside)
 
     def conjugate_gradients(self, right: Floats) -> Floats:

@@ -36,7 +36,7 @@ from mbr.utilities.edits import (
     path_inside_beam,
     positions,
 )
-from mbr.utilities.ngrams import PairMatches, stacked, word_ids
+from mbr.utilities.ngrams import PairMatches, clipped_matches, stacked, word_ids
 from mbr.utilities.shifts import find_shifts
 
 # Cells of edit-distance tables that are filled at once; each takes some bytes.
@@ -76,8 +76,36 @@ def edit_counts(hypotheses: Sequence[Ints], references: Sequence[Ints]) -> Ints:
     width = max(2 * BLOCK_CELLS // max(ours.size, 1), 1)
     for left in range(0, len(references), width):
         block = slice(left, left + width)
-        edits = _Block(ours, theirs[block], rows[order], columns[block]).edits(bound[order, block].ravel())
+        count = len(columns[block])
+        grid = np.repeat(np.arange(len(rows)), count), np.tile(np.arange(count), len(rows))
+        edits = _Block(ours, theirs[block], *grid, rows[order], columns[block]).edits(bound[order, block].ravel())
         result[order, block] = edits.reshape(len(rows), -1)
+    return result
+
+
+def paired_edit_counts(hypotheses: Sequence[Ints], references: Sequence[Ints], numbers: Ints) -> Ints:
+    """Edits [hypotheses] between each hypothesis and the reference of its number, as `edit_counts` has them.
+
+    Tables grow with the largest word number, so words are best numbered for each reference and its hypotheses.
+    """
+    rows = np.array([len(words) for words in hypotheses], np.int64)
+    columns = np.array([len(words) for words in references], np.int64)
+    groups = np.concatenate([numbers, np.arange(len(references))])
+    slots = np.repeat([-1, 0], [len(hypotheses), len(references)])
+    bags = clipped_matches([*hypotheses, *references], groups, slots, 1)[:, 0, 0].astype(np.int64)
+    bound = np.maximum(rows, columns[numbers]) - bags
+    result = np.empty(len(rows), np.int64)
+    order = np.argsort(-rows, kind="stable")
+    while len(order):
+        # Neighbours have about the same length, so that arrays are hardly longer than their texts.
+        width = np.maximum.accumulate(columns[numbers[order]])
+        cells = width * rows[order[0]] * np.arange(1, len(order) + 1)
+        some = order[: max(int(np.searchsorted(cells, BLOCK_CELLS, side="right")), 1)]
+        order = order[len(some) :]
+        used, reference = np.unique(numbers[some], return_inverse=True)
+        ours, theirs = _filled([hypotheses[i] for i in some], -1), _filled([references[i] for i in used], -2)
+        block = _Block(ours, theirs, np.arange(len(some)), reference, rows[some], columns[used])
+        result[some] = block.edits(bound[some])
     return result
 
 
@@ -95,14 +123,17 @@ class _State(NamedTuple):
 
 
 class _Block:
-    """All pairs of hypotheses [hypotheses, rows], by falling number of rows, and references [references, columns]."""
+    """Pairs of hypotheses [hypotheses, rows], by falling number of rows, and references [references, columns].
 
-    def __init__(self, hypotheses: Words, references: Words, rows: Ints, columns: Ints) -> None:
+    `hypothesis` and `reference` [pairs] are their numbers, `rows` and `columns` the lengths of the texts.
+    """
+
+    def __init__(
+        self, hypotheses: Words, references: Words, hypothesis: Ints, reference: Ints, rows: Ints, columns: Ints
+    ) -> None:
         self._hypotheses, self._references = hypotheses, references
-        # [pairs]
-        self._hypothesis = np.repeat(np.arange(len(rows)), len(columns))
-        self._reference = np.tile(np.arange(len(columns)), len(rows))
-        self._rows, self._columns = rows[self._hypothesis], columns[self._reference]
+        self._hypothesis, self._reference = hypothesis, reference
+        self._rows, self._columns = rows[hypothesis], columns[reference]
         self._positions = positions(references, 1 + max(hypotheses.max(initial=-1), references.max(initial=-1)))
         self._together = max(BLOCK_CELLS // max(hypotheses.shape[1] * references.shape[1], 1), 1)
 

@@ -91,13 +91,47 @@ def test_draws_of_qualities_have_the_exact_mean_and_covariance(kinds: int) -> No
     design = np.zeros((len(comparisons), size))
     places = np.arange(len(comparisons))
     design[places, comparisons.first], design[places, comparisons.second] = 1, -1
-    features = chain._features
+    features = chain._features.values
     prior = 0.8 * (np.eye(size) + features @ features.T)
     covariance = np.linalg.inv(np.linalg.inv(prior) + design.T * weights @ design)
     mean = covariance @ design.T @ (weights * comparisons.differences)
     drawn = np.concatenate([chain._draw_qualities(comparisons, weights)[1] for _ in range(400)], axis=1)
     np.testing.assert_allclose(drawn[:, :COLUMNS].mean(axis=1), mean, atol=1e-9)  # mirrored draws: exactly
     np.testing.assert_allclose(np.cov(drawn), covariance, atol=0.06)
+
+
+@pytest.mark.parametrize("tails", [3.0, math.inf])
+def test_draws_of_candidates_with_one_comparison_have_the_exact_density(tails: float) -> None:
+    """Scale, weight of the pair and quality, given the others: prior draws weighted by the likelihood know it."""
+    size, draw = 9, np.random.default_rng(4)
+    pairs = np.array([(0, k) if k % 2 else (k, 0) for k in range(1, size)])
+    comparisons = Comparisons.of(pairs, 1.5 * draw.normal(size=len(pairs)), size)
+    chain = Chain(segment_of(np.zeros((size, size)), 1, hints=draw.normal(size=size)), draw)
+    chain.run(comparisons, 1)
+    state: Any = chain._state
+    state.qualities[0], state.scales[0], state.noise, state.spread = 0.4, 1.3, 0.5, 0.8
+    state.tails, state.roughness = tails, 2.0
+    slopes = np.array([0.3])
+    chain._draw_slopes = lambda pairs: slopes  # type: ignore[method-assign]
+    found = []
+    for _ in range(6000):
+        chain._draw_leaves(comparisons)
+        found.append(np.stack([np.log(state.scales), state.qualities]))
+    means = np.mean(found, axis=0)
+    values = dict(
+        zip(np.max(pairs, axis=1).tolist(), np.where(pairs[:, 0], 1, -1) * comparisons.differences, strict=True)
+    )
+    for leaf, value in values.items():
+        scales = 2 / draw.standard_gamma(2.0, size=200_000)
+        weights = np.ones(200_000) if math.isinf(tails) else draw.standard_gamma(1.5, size=200_000) / 1.5
+        variances = 0.5 * 1.3 * scales / weights
+        explained = float(chain._features.values[leaf] @ slopes)
+        score = value + 0.4 - explained
+        chances = np.exp(-(score**2) / (0.8 + variances) / 2) / np.sqrt(0.8 + variances)
+        chances /= chances.sum()
+        quality = explained + score * 0.8 / (0.8 + variances)
+        assert means[0, leaf] == pytest.approx(float(chances @ np.log(scales)), abs=0.1)
+        assert means[1, leaf] == pytest.approx(float(chances @ quality), abs=0.1)
 
 
 @given(st.integers(4, 15), st.integers(0, 10**6))

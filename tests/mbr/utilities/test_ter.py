@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import TER
 
-from mbr.utilities import edits, shifts
+from mbr.utilities import edits, shifts, ter
 from mbr.utilities.edits import BeamRows, BitRows, Swaps, positions
-from mbr.utilities.ter import Ter
+from mbr.utilities.ngrams import word_ids
+from mbr.utilities.ter import Ter, edit_counts, paired_edit_counts
 from tests.mbr.utilities.lexical import assert_all_pairs_are_those_of_sacrebleu
 
 pytestmark = pytest.mark.one_world
@@ -61,6 +62,22 @@ def test_ter_finds_the_shifts_of_sacrebleu(seed: int, vocabulary: int, length: i
     base = [f"w{draw.randrange(vocabulary)}" for _ in range(length)]
     sample = [" ".join(shuffled(draw, base, vocabulary, draw.randint(0, 6))) for _ in range(count)]
     assert_all_pairs_are_those_of_sacrebleu("ter", sample, sample)
+
+
+@pytest.mark.parametrize("cells", [1, 3000, 2_000_000])
+def test_edits_of_pairs_are_those_of_the_table_of_all(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of 0 to 90 words, some paths of which leave the beam; words are numbered anew for each reference."""
+    draw = random.Random(5)
+    texts = [[f"w{draw.randrange(30)}" for _ in range(length)] for length in (0, 1, 9, 30, 70, 90)]
+    sample = [[shuffled(draw, text, 30, draw.randint(0, 6)) for _ in range(4)] for text in texts]
+    words = [word_ids([text, *others, texts[1], texts[4]]) for text, others in zip(texts, sample, strict=True)]
+    expected = np.concatenate([edit_counts(others, [reference])[:, 0] for reference, *others in words])
+    monkeypatch.setattr(ter, "BLOCK_CELLS", cells)
+    order = draw.sample(range(len(expected)), len(expected))
+    hypotheses = [others for _, *group in words for others in group]
+    numbers = np.repeat(np.arange(len(words)), 6)
+    found = paired_edit_counts([hypotheses[place] for place in order], [group[0] for group in words], numbers[order])
+    assert found.tolist() == expected[order].tolist()
 
 
 def test_ter_keeps_to_the_beam_of_sacrebleu(monkeypatch: pytest.MonkeyPatch) -> None:
