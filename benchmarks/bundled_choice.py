@@ -134,8 +134,6 @@ def ways_of_choosing(
         recipe_name(recipe): lambda: by_recipe(lists, recipe),
         WITHOUT: lambda: by_recipe(lists, without),
     }
-    logprob = tuple(term for term in recipe.terms if term.name == "logprob")
-    ways["PEAR and `logprob`"] = lambda: by_recipe(lists, replace(recipe, terms=logprob))
     for term in recipe.terms:
         fewer = tuple(other for other in recipe.terms if other != term)
         ways[f"without PEAR and `{term.name}`"] = partial(by_recipe, lists, replace(without, terms=fewer))
