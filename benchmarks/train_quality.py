@@ -3,7 +3,7 @@
     python -m benchmarks.train_quality            # three seeds of each kind, then the tables
     python -m benchmarks.train_quality --ablation --seeds 2 --steps 48 --wmt23-every 20 --threads 1
 
-Shows what comparing pairs is worth against scoring single candidates at equal training, and how both rank beside
+Proves what comparing pairs is worth against scoring single candidates at equal training, and how both rank beside
 baselines that know no translation. Every kind starts from the bundled translation models (`pear.runtime.reader`) and
 sees the same lists for the same number of steps; only input and target differ. The bundled PEAR, trained longer, is in
 the tables too, and so are baselines without training: random numbers, the candidate's length, the translation model's

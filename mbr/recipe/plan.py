@@ -166,9 +166,9 @@ def cautions(recipe: Recipe, origin: Origin | None) -> list[str]:
     if not bundled or not wanted or any(term.name == "logprob" for term in recipe.terms):
         return []
     return [
-        f"the bundled PEAR {recipe.options['model']} decides without log-probabilities; alone it chooses worse than "
-        "the translation model itself (docs/bundled-pear.md). Give lists with log-probabilities and --recipe en-de, "
-        "let mbr-decode translate the text itself, or take another utility (--utility chrf)"
+        f"the bundled PEAR {recipe.options['model']} decides without log-probabilities; it chooses better together with "
+        "them (docs/bundled-pear.md). Give lists with log-probabilities and --recipe en-de, or let mbr-decode translate "
+        "the text itself"
     ]
 
 

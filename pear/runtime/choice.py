@@ -1,10 +1,10 @@
 """`auto`: the fastest precision whose scores agree with float32, decided once for a checkpoint and remembered.
 
-At load, a model scores fixed probe pairs in float32 and in each precision that its device has instructions for. Those
-that agree (`pear.runtime.precision.MOST_ERROR`) are timed, and the fastest is taken: which one that is depends on the
-model's width and on the processor. Where lists are at hand before anything is written, the first of them is checked as
-well: the choice must lose at most `MOST_REGRET` by float32, else the other precisions are tried. The float32 weights
-are kept until the first score that is not part of a check.
+At load, a model scores fixed probe pairs in float32 and in each precision that its device has instructions for. The
+ones that agree (`pear.runtime.precision.MOST_ERROR`) are timed, and the fastest is taken: which one that is depends
+on the model's width and on the processor. Where lists are at hand before anything is written, the first of them is
+checked as well: the choice must lose at most `MOST_REGRET` by float32, else the other precisions are tried. The
+float32 weights are kept until the first score that is not part of a check.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ TIE = 0.95  # a precision with a larger error must take less than this share of 
 class PrecisionChoice:
     """The choice for one runner, which computes in float32 until `decide` is called.
 
-    `agreements` are those of the precisions tried in this process; none where the verdict was remembered. `seconds` are
-    CPU seconds of those that agree, where there was more than one to choose from.
+    `agreements` are of the precisions tried in this process; none where the verdict was remembered. `seconds` are
+    CPU seconds of the precisions that agree, where there was more than one to choose from.
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -145,6 +145,6 @@ class PrecisionChoice:
 
 
 def fastest(seconds: dict[str, float], errors: dict[str, float]) -> str:
-    """The precision that takes the least time; of those that hardly differ, the one with the least error."""
+    """The precision that takes the least time; of several that hardly differ, the one with the least error."""
     least = min(seconds.values())
     return min((dtype for dtype in seconds if seconds[dtype] * TIE <= least), key=lambda dtype: errors[dtype])

@@ -28,7 +28,7 @@ def test_words_of_both_sides_have_the_translators_own_probabilities(
     from pear.training.reader import start_from_translators
 
     forward, backward, pieces = random_translators(tmp_path, quantization)
-    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back", layers=1)
+    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back", layers=1, dropout=0.0)
     assert reader.config.num_attention_heads == 2
     rows = [(CORPUS[0], CORPUS[1], CORPUS[2]), (CORPUS[-4], "", CORPUS[0]), (CORPUS[0], CORPUS[2], CORPUS[1])]
     ids, attention = laid_out(rows, tokenizer, reader)
@@ -63,7 +63,7 @@ def test_states_of_a_row_are_those_it_has_alone(tmp_path: Path) -> None:
     from pear.training.reader import start_from_translators
 
     random_translators(tmp_path, "float32")
-    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back")
+    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back", dropout=0.0)
     triples = [tuple(CORPUS[k : k + 3]) for k in range(4)] + [(CORPUS[0], CORPUS[1], CORPUS[1]), ("", "", "")]
     pairs = [tuple(CORPUS[k : k + 2]) for k in range(4)]
     for rows in (triples, pairs):
@@ -84,7 +84,7 @@ def test_a_reader_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     from tests.pear.training.processes import HEAD
 
     random_translators(tmp_path, "int8")
-    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back", layers=1)
+    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back", layers=1, dropout=0.0)
     checkpoint = Checkpoint(PearNetwork(reader, HEAD).eval(), tokenizer, "reader")
     save_checkpoint(checkpoint, tmp_path / "whole")
     save_checkpoint(checkpoint, tmp_path / "half", half=True)
@@ -120,7 +120,7 @@ def test_every_weight_takes_part_where_rows_have_one_candidate(tmp_path: Path) -
     from pear.training.reader import start_from_translators
 
     random_translators(tmp_path, "float32")
-    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back")
+    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back", dropout=0.0)
     reader(*laid_out([tuple(CORPUS[:2])], tokenizer, reader)).last_hidden_state.sum().backward()
     learning = [(name, weight) for name, weight in reader.named_parameters() if weight.requires_grad]
     assert [name for name, weight in learning if weight.grad is None] == []
@@ -174,6 +174,16 @@ def laid_out(rows: Sequence[tuple[str, ...]], tokenizer: Any, reader: Any) -> tu
     return torch.from_numpy(batch.ids).long(), torch.from_numpy(batch.attention)
 
 
+def test_a_share_of_the_states_is_left_out_only_while_it_learns(tmp_path: Path) -> None:
+    from pear.training.reader import start_from_translators
+
+    random_translators(tmp_path, "float32")
+    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back", dropout=0.5)
+    batch = laid_out([tuple(CORPUS[:3])], tokenizer, reader)
+    assert not torch.equal(reader.train()(*batch).last_hidden_state, reader(*batch).last_hidden_state)
+    assert torch.equal(reader.eval()(*batch).last_hidden_state, reader(*batch).last_hidden_state)
+
+
 def test_translations_are_computed_once_while_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else is in a batch; beyond the bound they are computed again, with the same answers."""
     from pear.training import translation_memory
@@ -181,7 +191,7 @@ def test_translations_are_computed_once_while_training(tmp_path: Path, monkeypat
     from pear.training.translation_memory import forget_translations, keep_translations
 
     random_translators(tmp_path, "float32")
-    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back")
+    reader, tokenizer = start_from_translators(tmp_path / "there", tmp_path / "back", dropout=0.0)
     batches = [
         laid_out([tuple(CORPUS[k : k + 3]) for k in places], tokenizer, reader)
         for places in ((0, 1), (0, 1, 2, 3), (1, 8))
