@@ -12,7 +12,7 @@ import pytest
 from benchmarks import strategies, strategies_quality
 from benchmarks.bundled_choice import quoted_values
 from benchmarks.support import quotes as module
-from benchmarks.support.choosing import Row
+from benchmarks.support.choosing import COLUMNS, Row
 from benchmarks.support.quotes import NUMBER, command_of, keep, quotes, requoted, shows, spread_values, values_of, wrong
 from tests.conftest import ROOT
 from tests.support.pages import PAGES, page
@@ -148,7 +148,7 @@ def test_a_run_keeps_its_values_and_its_command(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_keys_of_choices_are_those_on_the_pages() -> None:
-    judges = dict.fromkeys(("chrf", "embedding", "bleu"), (65.0, 1.0, 0.5, 1.5))
+    judges = dict.fromkeys((key for key, _, _ in COLUMNS), (65.0, 1.0, 0.5, 1.5))
     names = ["the beam's best", "recipe `pear + 6 logprob`", "the recipe without PEAR", "`logprob` alone", "chrF-MBR"]
     kept = quoted_values([Row(name, judges, 0.61, 1.2, 3.0) for name in names])
     rows = {key.split(".")[0] for key in kept}

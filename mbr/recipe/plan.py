@@ -166,9 +166,9 @@ def cautions(recipe: Recipe, origin: Origin | None) -> list[str]:
     if not bundled or not wanted or any(term.name == "logprob" for term in recipe.terms):
         return []
     return [
-        f"the bundled PEAR {recipe.options['model']} decides without log-probabilities; it chooses better together with "
-        "them (docs/bundled-pear.md). Give lists with log-probabilities and --recipe en-de, or let mbr-decode translate "
-        "the text itself"
+        f"the bundled PEAR {recipe.options['model']} decides without log-probabilities; it chooses better together "
+        "with them (docs/bundled-pear.md). Give lists with log-probabilities and --recipe en-de, or let mbr-decode "
+        "translate the text itself"
     ]
 
 
