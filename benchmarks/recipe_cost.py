@@ -3,8 +3,8 @@
     python -m benchmarks.recipe_cost
 
 Proves that the terms, above all the reverse translation model, cost less than the pairs that they save. Lists are
-100-best beams of the bundled translation model for sources that no model saw; CPU seconds, user and system, of whole processes on one
-thread, taken in turn.
+100-best beams of the bundled translation model for sources that no model saw; CPU seconds, user and system, of whole
+processes on one thread, taken in turn.
 """
 
 from __future__ import annotations
