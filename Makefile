@@ -33,7 +33,7 @@ bench: .venv-light/$(MARK)
 # `python -m benchmarks.transcripts --write` brings the values into the pages.
 headlines: .venv-light/$(MARK)
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
-	.venv-light/bin/python -m benchmarks.bundled_choice --part test --sources 2000 --threads 1 --alone 500 --keep
+	.venv-light/bin/python -m benchmarks.bundled_choice --part test --keep
 	.venv-light/bin/python -m benchmarks.parity_pear_mt --keep
 	.venv-light/bin/python -m benchmarks.speed_pear --keep
 	.venv-light/bin/python -m benchmarks.speed_strategies --only pear-mt --lists 30 --keep
@@ -59,6 +59,7 @@ bench-all: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.large_lists
 	.venv-light/bin/python -m benchmarks.speed_utilities
 	.venv-light/bin/python -m benchmarks.recipe_cost
+	.venv-light/bin/python -m benchmarks.batches
 	.venv-light/bin/python -m benchmarks.cold_start
 	.venv-light/bin/python -m benchmarks.speed_metaeval
 	.venv-light/bin/python -m benchmarks.stream_latency

@@ -20,6 +20,7 @@ built once. The docstring of each has what it proves. What they share is in `ben
 | large_lists | What do 5,000 candidates cost outside the model? | the model's own time | a minute | |
 | speed_utilities | What do COMET, chrF, BLEU and TER cost? | mbrs 0.1.8 | half an hour | yes |
 | recipe_cost | What do the terms of the default recipe cost? | PEAR alone with `race` | minutes | |
+| batches | How many tokens should a batch of beams have? | other sizes | minutes | |
 | cold_start | What does a whole process cost, for 1, 10 and 100 sources? | pear-mt, mbrs, comet-score | an hour | yes |
 | speed_metaeval | What does meta-evaluation cost? | the definitions | minutes | yes |
 | stream_latency | How long does a line in a pipe wait, and what does answering lines cost? | a file | minutes | yes |

@@ -1,15 +1,16 @@
 """How good the choices of the bundled models are: the default recipe and its parts, against the beam's best.
 
-    python -m benchmarks.bundled_choice --part held-out        # while building
-    python -m benchmarks.bundled_choice --part test            # for the report, once
-    python -m benchmarks.bundled_choice --part multi30k        # image captions: other text than was learnt from
+    python -m benchmarks.bundled_choice --part held-out --sources 500       # while building
+    python -m benchmarks.bundled_choice --part test                         # for the report, once
+    python -m benchmarks.bundled_choice --part multi30k                     # image captions, other text
 
 Proves that `mbr-decode --nbest 100`, as it comes, chooses better translations than the beam, what each part of its
 recipe adds, and what PEAR alone does. Sources are of a part that no model and no weight was fitted on; candidates are
 the bundled translation model's 100-best. Choices are judged against the references by chrF and by the similarity of
 sentence embeddings, means over sentences, and by BLEU; differences from the beam's best, and of the recipe from the one
 without PEAR, come with 95 % intervals of a paired bootstrap. PEAR and the weights of the recipe were fitted to chrF and
-the same embeddings (on other sources), so BLEU is the only independent judge.
+the same embeddings (on other sources), so BLEU is the only independent judge. The row of the single-candidate model
+needs `python -m benchmarks.train_bundled_pear --kind single`, which trains it as PEAR was.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from benchmarks.support.choosing import BEAM, COLUMNS, Choice, Chooser, Row, Tab
 from benchmarks.support.places import TATOEBA, WORK
 from benchmarks.support.quotes import add_keep_option, keep
 from benchmarks.support.tatoeba import candidate_lists, parts, references
+from benchmarks.train_bundled_pear import SOURCES, lessons_folder
 from candidates.generation import Settings
 from candidates.training.split import Part, read_pairs
 from mbr.recipe import Recipe, read_recipe
@@ -42,12 +44,11 @@ PARTS: dict[str, Part] = {"development": "unseen", "held-out": "unseen", "test":
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--part", default="held-out", choices=(*PARTS, MULTI30K))
-    parser.add_argument("--sources", type=int, default=1000)
+    parser.add_argument("--sources", type=int, default=2000)
     parser.add_argument("--recipe", default="en-de", help="the recipe to take apart")
     parser.add_argument("--others", nargs="+", default=[], metavar="NAME=FILE", help="other recipes, a row for each")
     parser.add_argument("--pear", type=Path, help="another PEAR, to compare alone with the bundled one")
-    parser.add_argument("--single", type=Path, help="folder of a single-candidate model to rerank with")
-    parser.add_argument("--alone", type=int, default=300, help="sources for the rows of PEAR without terms")
+    parser.add_argument("--alone", type=int, default=1000, help="sources for the rows of PEAR without terms")
     parser.add_argument("--work", type=Path, default=WORK / "choice")
     parser.add_argument("--threads", type=int, default=2)
     add_keep_option(parser)
@@ -60,7 +61,7 @@ def main() -> None:
     table = Table(lists, [golden[item.source] for item in lists])
     with Chooser(options.work / "scores.sqlite", options.threads) as chooser:
         recipe = read_recipe(options.recipe)
-        for name, choose in ways_of_choosing(table, recipe, options.single, chooser).items():
+        for name, choose in ways_of_choosing(table, recipe, single_model(), chooser).items():
             table.row(name, choose)
         for name, _, file in (other.partition("=") for other in options.others):
             table.row(name, partial(chooser.choose, lists, read_recipe(file)))
@@ -99,6 +100,15 @@ def of_new_references(table: Table, golden: dict[str, list[str]], names: Sequenc
     for name in names:
         new.row(name, partial(table.picks[name].__getitem__, places))
     return new
+
+
+def single_model() -> Path | None:
+    """The folder of the single-candidate model that was trained as the bundled PEAR was, if it is there."""
+    folder = lessons_folder(WORK / "pear-en-de", SOURCES) / "model-single-1"
+    if folder.exists():
+        return folder
+    print("no row of a single-candidate model: train_bundled_pear --kind single has not been run")
+    return None
 
 
 def sources_and_references(part: str, count: int) -> tuple[list[str], dict[str, list[str]]]:

@@ -55,8 +55,8 @@ COMMON: dict[str, Any] = {
     "select": "pdp",
     "optimizer": "muon",
 }
-FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=1100, every=275, warm_up=0.03)
-SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=300, every=150, warm_up=0.1, seed=2)
+FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=4400, every=440, warm_up=0.02)
+SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=900, every=300, warm_up=0.05, seed=2)
 SOURCES = 11_424  # lists to learn from
 FITTED = 4000  # lists that the teacher's weights are fitted on
 STAGES = ("lists", "evidence", "first", "second")
@@ -117,17 +117,16 @@ def first_weights(kind: Kind, seed: int) -> Checkpoint:
 
 
 def lessons_folder(work: Path, sources: int) -> Path:
-    """Where lists, lessons and models of these translation models are."""
+    """Where lists, lessons and models of the bundled translation models are kept."""
     digest = hashlib.blake2b(digest_size=4)
     for folder in (TRANSLATOR, REVERSE):
         digest.update((folder / "model.bin").read_bytes())
-    folder = work / f"{digest.hexdigest()}-{sources}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return work / f"{digest.hexdigest()}-{sources}"
 
 
 def make_lessons(data: Path, work: Path, sources: int, steps: Sequence[str] = STAGES, *, threads: int = 1) -> None:
     """Write the training lists: `lessons.jsonl` for the first stage, `second.jsonl` for the second."""
+    work.mkdir(parents=True, exist_ok=True)
     honest = parts(data)["honest"][:sources]
     judged_lists = candidate_lists(work / "lists.jsonl", honest, Settings(nbest=100))
     if "evidence" not in steps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,66 @@ def test_one_target_measures_all_that_is_quoted() -> None:
     assert sorted(command.split()[2].removeprefix("benchmarks.") for command in commands) == QUOTED
     readme = [quote.command for quote in quotes(page("README.md"))]
     assert set(readme) <= set(commands)
+
+
+# A section with decimals names what measured them: a benchmark, `mbr-metaeval` on the data, or a test.
+MEASURED_BY = re.compile(r"python -m benchmarks\.\w+|benchmarks/\w+\.py|`mbr-metaeval [^`]*--data|`tests/[\w/]+\.py`")
+DECIMAL = re.compile(r"(?<![\w.])[+-]?\d*\.\d+(?![\w.]*\w)")
+NOT_MEASURED = {
+    "CONTRIBUTING.md": {"Contributing": "versions"},
+    "README.md": {"Where to go next": "a licence"},
+    "docs/bundled-model.md": {"The bundled model, and training your own": "size of files", "The split": "shares"},
+    "docs/cluster.md": {"Security": "a version"},
+    "docs/generate.md": {"Methods": "settings", "Servers": "settings"},
+    "docs/gpu.md": {"Set up": "size of files"},
+    "docs/guides/released-pear.md": {"Run the released PEAR on a GPU": "size of files"},
+    "docs/llm.md": {
+        "The judge": "of the server in the transcript",
+        "pear-label": "settings",
+        "What happens when the server fails": "settings",
+    },
+    "docs/mbr-evaluate.md": {"Checks": "settings"},
+    "docs/mbr-metaeval.md": {"mbr-metaeval": "of the transcript", "Significance and ranks": "a level"},
+    "docs/mbr-tune.md": {"Word-translation tables: `--parallel`": "size of a file"},
+    "docs/resume.md": {
+        "The weight and the scale": "a setting",
+        "A model": "a section of a paper",
+        "In evaluation: which weight?": "settings",
+    },
+    "docs/statistics.md": dict.fromkeys(
+        [
+            *("Statistics of meta-evaluation", "Which of two translations is better", "Which system is better"),
+            *("What is the choice worth", "Is the difference significant"),
+        ],
+        "the worked example, which tests compute",
+    ),
+    "docs/strategies.md": {"`race`: until the expected regret is below a tolerance": "settings"},
+    "docs/terms.md": {"Terms: evidence on single candidates": "of the transcript"},
+    "docs/training.md": {"What is trained": "a setting"},
+    "docs/utilities.md": {"Utilities and judges": "licences"},
+    "docs/which-model.md": {"Which model for real work": "size of a model"},
+}
+
+
+def _without_source(text: str) -> Iterator[str]:
+    """The headings of sections whose text has decimals, but no command that measures."""
+    fence = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+    prose = fence.sub(lambda block: " ".join(MEASURED_BY.findall(block[0])), text)
+    for section in re.split(r"(?m)^(?=#+ )", prose):
+        bare = re.sub(r"<!--.*?-->|`[^`]*`|\]\([^)]*\)", "", section, flags=re.DOTALL)
+        if DECIMAL.search(bare) and not MEASURED_BY.search(section):
+            yield section.splitlines()[0].lstrip("# ")
+
+
+@pytest.mark.parametrize("file", [file for file in PAGES if file.name != "CHANGELOG.md"], ids=lambda file: file.name)
+def test_a_section_with_measured_numbers_names_what_measured_them(file: Path) -> None:
+    known = NOT_MEASURED.get(str(file.relative_to(ROOT)), {})
+    assert sorted(_without_source(file.read_text(encoding="utf-8"))) == sorted(known)
+
+
+def test_a_measured_number_without_a_command_is_found() -> None:
+    assert list(_without_source("# A\n\nregret 0.4 %\n\n## B\n\n`python -m benchmarks.x`: 0.5\n")) == ["A"]
+    assert list(_without_source("# A\n\n```text\n0.4\n```\n\n`--epsilon 0.1`, Python 3.11.7, step 12\n")) == []
 
 
 LINE = (

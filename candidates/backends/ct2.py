@@ -49,6 +49,8 @@ CHUNK = 16
 _ROWS = 128  # samples drawn in one call; fixed, since it decides which random number goes where
 _LOOK_AHEAD = 16  # greedy steps that an epsilon call takes beyond its prefix
 _LOGITS = 2**25  # about how many numbers an epsilon call may return
+_BATCH_TOKENS = 8192  # source tokens of a batch of beams, times the beam size
+_BATCH_WORDS = 2**26  # the same times the vocabulary on a CPU, where one step's probabilities should stay in its cache
 _NEVER = -1e30
 _seeding = threading.Lock()
 
@@ -90,7 +92,7 @@ class Ct2Generator(Generator):
         device: str = "auto",
         compute_type: str = "default",
         threads: int | None = None,
-        batch_tokens: int = 8192,
+        batch_tokens: int | None = None,
         split_sentences: bool = True,
     ) -> None:
         super().__init__()
@@ -103,11 +105,11 @@ class Ct2Generator(Generator):
         self._device = ct2_device(device)
         self._compute_type = compute_type
         self._workers = worker_count(self._device[0], threads)
-        self._batch_tokens = batch_tokens
         self.splits = split_sentences
         self._languages = (src_lang, tgt_lang)
+        self._vocabulary = read_vocabulary(self._folder)
+        self._batch_tokens = self._usual_batch_tokens() if batch_tokens is None else batch_tokens
         if settings.method == "epsilon":
-            self._vocabulary = read_vocabulary(self._folder)
             self._ids = {token: id for id, token in enumerate(self._vocabulary)}
         self._closing = threading.Event()
         self._translator = self._load(self._workers)
@@ -125,6 +127,11 @@ class Ct2Generator(Generator):
         if self.settings.method == "beam":
             settings["batch-tokens"] = self._batch_tokens  # int8 beams differ a little between batches
         return {name: value for name, value in settings.items() if value is not None}
+
+    def _usual_batch_tokens(self) -> int:
+        if self._device[0] != "cpu":
+            return _BATCH_TOKENS
+        return min(_BATCH_TOKENS, max(1, _BATCH_WORDS // len(self._vocabulary)))
 
     @cached_property
     def _digest(self) -> str:

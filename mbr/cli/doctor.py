@@ -163,6 +163,7 @@ def _caches() -> list[tuple[str, str]]:
     return [
         ("hub models", _folder(hub)),
         ("precisions", _folder(cache_folder() / "precision")),
+        ("fingerprints", _folder(cache_folder() / "fingerprints")),
         ("judgements", _file(cache_folder() / "judgements.sqlite")),
         ("offline", "yes (HF_HUB_OFFLINE)" if offline else "no"),
     ]

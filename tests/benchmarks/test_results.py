@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from benchmarks import results
 from benchmarks.results import Quick, Result, clean, main, page, run
 from benchmarks.support.headlines import headline, spread
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.one_world
 
@@ -104,3 +106,10 @@ def test_the_machine_is_told_without_its_paths() -> None:
     assert list(about) == ["date", "commit", "machine", "system", "packages", "peers"]
     assert about["peers"] == "pear-mt 1.1.1, mbrs 0.1.8, litellm 1.106.2"
     assert all(clean(value) == value for value in about.values())
+
+
+def test_the_page_has_the_quick_set_as_it_is() -> None:
+    shown = re.findall(
+        r"^`(python -m benchmarks\.[^`]+)`", (ROOT / "benchmarks" / "RESULTS.md").read_text(), re.MULTILINE
+    )
+    assert shown == [quick.command for quick in results.QUICK]
