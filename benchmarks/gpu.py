@@ -29,7 +29,7 @@ from pear.checkpoint import Checkpoint, load_checkpoint
 from pear.engine import Engine
 from pear.runtime.int8 import has_int8
 from pear.runtime.probes import PROBES
-from tests.support.random_pear import random_checkpoint
+from tests.support.random_pear import write_random_released
 
 LARGE = {"layers": 24, "hidden": 1024, "heads": 16}
 SMALL = {"layers": 2, "hidden": 64, "heads": 4}
@@ -83,7 +83,8 @@ def load(model: str | None, shape: dict[str, Any]) -> Checkpoint:
     if model is not None:
         return load_checkpoint(model)
     with tempfile.TemporaryDirectory() as scratch:
-        return random_checkpoint(Path(scratch), attention_gain=0.1, **shape)
+        write_random_released(Path(scratch), attention_gain=0.1, **shape)
+        return load_checkpoint(scratch)
 
 
 def describe(device: torch.device) -> str:

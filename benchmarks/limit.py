@@ -43,7 +43,7 @@ from mbr.recipe.plan import with_precision
 from mbr.utilities import QualityUtility, get_utility
 from mbr.utilities.settling import expected, spread
 from pear.checkpoint import Checkpoint, load_checkpoint
-from tests.support.random_pear import random_checkpoint
+from tests.support.random_pear import write_random_released
 
 # Layers, width and heads of encoders with random weights; None is the bundled PEAR. Candidates of the list.
 ENCODERS: dict[str, tuple[dict[str, Any] | None, int]] = {
@@ -184,7 +184,8 @@ def load(name: str) -> Checkpoint:
     if shape is None:
         return load_checkpoint("en-de")
     with tempfile.TemporaryDirectory() as scratch:
-        return random_checkpoint(Path(scratch), attention_gain=0.1, **shape)
+        write_random_released(Path(scratch), attention_gain=0.1, **shape)
+        return load_checkpoint(scratch)
 
 
 def choices(count: int, candidates: int, single: Path | None) -> dict[str, float]:

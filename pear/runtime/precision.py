@@ -33,7 +33,7 @@ NAMES = (*DTYPES, "int8")
 MOST_ERROR = 0.05
 # On a list: what the choice loses by float32, as a share of the distance from the best candidate to the worst.
 MOST_REGRET = 0.01
-METHOD = 2  # changes when the check or the arithmetic does, so that old verdicts are not taken
+METHOD = 3  # changes when the check or the arithmetic does, so that old verdicts are not taken
 
 
 @dataclass(frozen=True)

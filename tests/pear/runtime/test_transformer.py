@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional
 
 from candidates.common.errors import ModelError
 from pear.runtime import transformer
@@ -99,6 +100,24 @@ def test_a_mask_that_leaves_nothing_out_changes_nothing(tmp_path: Path, monkeypa
         encoder.to("meta")  # where no value can be read, as a GPU's should not be
         encoder(ids.to("meta"), torch.ones_like(ids, device="meta"))
         encoder(ids.to("meta"))
+
+
+@pytest.mark.parametrize("keys", [1, 31, 32, 45])
+@pytest.mark.parametrize("mask", ["none", "padding", "earlier"])
+def test_attention_in_bf16_is_that_of_float32_rounded(keys: int, mask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU it is written out, some rows at a time; how many at a time changes nothing."""
+    torch.manual_seed(keys)
+    query, key, value = (torch.randn(5, keys, 3, 8).bfloat16().transpose(1, 2) for _ in range(3))
+    padding = torch.arange(keys) <= torch.arange(5)[:, None, None, None]  # [rows, 1, 1, keys]
+    allowed = {"none": None, "padding": padding, "earlier": torch.ones(keys, keys, dtype=torch.bool).tril()}[mask]
+    exact = functional.scaled_dot_product_attention(query.float(), key.float(), value.float(), attn_mask=allowed)
+    with torch.inference_mode():
+        mixed = transformer.attend(query, key, value, allowed)
+        monkeypatch.setattr(transformer, "WEIGHTS", 2 * 3 * keys * (keys + 31))
+        few = transformer.attend(query, key, value, allowed)
+    assert mixed.dtype == torch.bfloat16
+    assert torch.equal(few, mixed)
+    torch.testing.assert_close(mixed.float(), exact, atol=0.02, rtol=0.02)
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"])
