@@ -35,9 +35,12 @@ headlines: .venv-light/$(MARK)
 	.venv-light/bin/pip $(PIP_INSTALL) -c constraints/light.txt -e ".[bench]"
 	.venv-light/bin/python -m benchmarks.bundled_choice --part test --keep
 	.venv-light/bin/python -m benchmarks.parity_pear_mt --keep
-	.venv-light/bin/python -m benchmarks.speed_pear --keep
+	.venv-light/bin/python -m benchmarks.evaluate_wmt23 --ter --keep
+	.venv-light/bin/python -m benchmarks.speed_pear --repeats 2 --keep
+	.venv-light/bin/python -m benchmarks.limit --keep
 	.venv-light/bin/python -m benchmarks.speed_strategies --only pear-mt --lists 30 --keep
 	.venv-light/bin/python -m benchmarks.speed_utilities --keep
+	.venv-light/bin/python -m benchmarks.cold_start --repeats 2 --quality 4 --keep
 	.venv-light/bin/python -m benchmarks.speed_metaeval --keep
 	.venv-light/bin/python -m benchmarks.matrices
 	.venv-light/bin/python -m benchmarks.strategies --keep

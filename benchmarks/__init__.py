@@ -28,7 +28,7 @@ built once. The docstring of each has what it proves. What they share is in `ben
 | cluster | What do a Ray cluster's workers gain and its driver cost? | one worker, one process | half an hour | |
 | load_serve | Does the service stay quick and small under load? | a batch | a quarter of an hour | |
 | **Does it choose well?** | | | | |
-| matrices | Makes the complete matrices that the next two replay | | two hours | |
+| matrices | Makes the complete matrices that the next two replay | | a quarter of an hour | |
 | strategies | How much utility do fewer comparisons lose? | half a matrix, the rules of mbrs | an hour | yes |
 | calibration | Is the estimated regret true, on every family of matrices? | the exact regret | half an hour | |
 | strategies_quality | How much translation quality do they lose? | every pair in both orders | minutes | |

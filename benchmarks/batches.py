@@ -1,7 +1,7 @@
 """How many tokens should a batch of beams have?
 
     python -m benchmarks.batches
-    python -m benchmarks.batches --model FOLDER --sources 16      # a CTranslate2 folder, e.g. of benchmarks.released_opus
+    python -m benchmarks.batches --model FOLDER --sources 16      # a CTranslate2 folder, as of benchmarks.released_opus
 
 Makes the table behind the default of `--batch-tokens`: CPU seconds per sentence, beams of 100, one thread, for several
 sizes of a batch in turn; median of the repeats. A step of the search computes a probability for every word of the

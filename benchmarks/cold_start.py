@@ -177,10 +177,16 @@ class Pear:
         ask_pear_mt(self.model, [{"kind": "matrix", "mode": "half", "lists": lists, "batch_size": 64}])
 
     def quality(self, lists: Lists) -> str:
-        """Regret of both sides' choices when every pair is scored in both orders: 1 is a candidate at random."""
+        """Regret of both sides' choices when every pair is scored in both orders, in bf16 where the processor has it:
+        1 is a candidate at random."""
+        import torch
+
         import pear
+        from pear.runtime.precision import has_bf16
 
         metric = pear.load_metric(self.model)
+        if has_bf16(torch.device("cpu")):
+            metric = metric.bfloat16()
         regrets: dict[str, list[float]] = {"ours": [], "theirs": []}
         for (source, texts), choice in zip(lists, self.choices, strict=False):
             matrix = pear.pear_utility_matrix(metric, source, texts, mode="full", gpus=0, progress_bar=False)

@@ -55,8 +55,8 @@ COMMON: dict[str, Any] = {
     "select": "pdp",
     "optimizer": "muon",
 }
-FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=4400, every=440, warm_up=0.02)
-SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=900, every=300, warm_up=0.05, seed=2)
+FIRST = Recipe(**COMMON, encoder_rate=1e-3, head_rate=1e-3, flip=0.0, steps=1100, every=275, warm_up=0.03)
+SECOND = Recipe(**COMMON, encoder_rate=2e-4, head_rate=2e-4, flip=0.1, steps=300, every=150, warm_up=0.1, seed=2)
 SOURCES = 11_424  # lists to learn from
 FITTED = 4000  # lists that the teacher's weights are fitted on
 STAGES = ("lists", "evidence", "first", "second")
