@@ -61,7 +61,7 @@ PREFILTER = 50  # candidates that a first stage keeps
 
 @dataclass(frozen=True)
 class Case:
-    """A set of matrices with the budgets to try on it, and what is known of each: terms [N] in the score, hints
+    """A set of matrices with the budgets to try on it, and the evidence about each: terms [N] in the score, hints
     [N, kinds], and the places that a first stage keeps (what it loses by that counts)."""
 
     name: str
