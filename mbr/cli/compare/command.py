@@ -98,8 +98,8 @@ def _add_settings(p: argparse.ArgumentParser) -> None:
         action="extend",
         metavar="NAME",
         help="NAME, NAME=MODEL, or either with ,key=value: strategy, budget, tolerance, add (NAME:WEIGHT), add-model "
-        "(NAME:MODEL), add-option (NAME:KEY:VALUE), weights, prefilter, require (a guard, or none), label and the utility's "
-        "options (default: pear chrf); see mbr-decode --list-utilities",
+        "(NAME:MODEL), add-option (NAME:KEY:VALUE), weights, prefilter, require (guards, as numbers+tags), label and "
+        "the utility's options (default: pear chrf); see mbr-decode --list-utilities",
     )
     g.add_argument(
         "--strategy",
