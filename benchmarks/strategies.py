@@ -342,6 +342,7 @@ def main() -> int:
     parser.add_argument("--sets", nargs="+", choices=every, default=every)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--cases", nargs="+", metavar="NAME", help="only the matrices of these names, as printed")
     parser.add_argument("--methods", default="", metavar="NAME", help="only methods whose names start with this")
     parser.add_argument("--ratios", action="store_true", help="only rho, tau and the parts of the order bias")
     parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="only draw what was kept (docs/regret.svg)")
@@ -355,6 +356,8 @@ def main() -> int:
         options.sets, options.seeds = ["synthetic"], QUICK_SEEDS
     kept_promises = True
     for case in cases(options.sets):
+        if options.cases and case.name not in options.cases:
+            continue
         sizes = sorted({len(values) for values in case.matrices})
         quartiles = ratios(case)
         print(
