@@ -57,5 +57,6 @@ built once. The docstring of each has what it proves. What they share is in `ben
 
 import os
 
-# As the commands do (candidates.command.launch), before torch is loaded.
+# As the commands do (candidates.command.launch), before numpy and torch are loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -208,38 +208,39 @@ class SelfAttention(nn.Module):
 def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     """Values [rows, heads, keys, size] weighed for each query [rows, heads, queries, size].
 
-    `mask` is true where a query may look. Written out where that is faster than torch's own: where gradients are wanted
-    on a CPU, and in bf16 on a CPU, some rows at a time, so that their weights stay in the processor's cache.
+    `mask` [rows, 1, 1, keys] or [queries, keys] is true where a query may look. Written out where that is faster than
+    torch's own on a CPU: where gradients are wanted, and in bf16.
     """
-    if torch.is_grad_enabled():
-        return _written_out(query, key, value, mask)
-    if query.dtype != torch.bfloat16 or query.device.type != "cpu":
+    if not torch.is_grad_enabled():
+        if query.dtype == torch.bfloat16 and query.device.type == "cpu":
+            return _attend_in_bf16(query, key, value, mask)
         return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    return _some_rows_at_a_time(query, key, value, mask)
-
-
-def _some_rows_at_a_time(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """The same as `attend`, with keys filled up to whole vectors of the processor, for which softmax is faster."""
-    rows, heads, queries, size = query.shape
-    keys = key.shape[2]
-    if more := -keys % VECTOR:
-        key, value = (functional.pad(part, (0, 0, 0, more)) for part in (key, value))
-        seen = torch.ones(1, keys, dtype=torch.bool) if mask is None else mask
-        mask = functional.pad(seen, (0, more), value=False)
-    mixed = query.new_empty(rows, queries, heads, size).transpose(1, 2)
-    some = max(1, WEIGHTS // max(1, heads * queries * (keys + more)))
-    for first in range(0, rows, some):
-        part = slice(first, first + some)
-        own = mask[part] if mask is not None and mask.dim() == 4 else mask
-        mixed[part] = _written_out(query[part], key[part], value[part], own)
-    return mixed
-
-
-def _written_out(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     weights = query * query.shape[-1] ** -0.5 @ key.mT  # [rows, heads, queries, keys]
     if mask is not None:
-        weights = weights.masked_fill_(~mask, -torch.inf)
+        weights = weights.masked_fill(~mask, -torch.inf)
     return weights.softmax(dim=-1) @ value
+
+
+def _attend_in_bf16(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Some rows at a time, so that their weights stay in the processor's cache.
+
+    Keys are filled up to whole vectors of the processor: softmax is slow where a row of weights ends within one.
+    """
+    rows, heads, queries, size = query.shape
+    more = -key.shape[2] % VECTOR
+    key, value = (functional.pad(part, (0, 0, 0, more)) for part in (key, value))
+    seen = torch.ones(1, 1, 1, key.shape[2] - more, dtype=torch.bool) if mask is None else mask
+    seen = functional.pad(seen if seen.dim() == 4 else seen[None, None], (0, more), value=False)
+    bias = query.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)  # [rows or 1, 1, queries or 1, keys]
+    mixed = query.new_empty(rows, queries, heads, size).transpose(1, 2)
+    some = max(1, WEIGHTS // (heads * queries * key.shape[2]))
+    for first in range(0, rows, some):
+        part = slice(first, first + some)
+        own = bias[0] if len(bias) == 1 else bias[part].expand(-1, heads, -1, -1).flatten(0, 1)
+        keys = key[part].flatten(0, 1).mT
+        weights = torch.baddbmm(own, query[part].flatten(0, 1), keys, alpha=size**-0.5).softmax(dim=-1)
+        mixed[part] = torch.bmm(weights, value[part].flatten(0, 1)).unflatten(0, (-1, heads))
+    return mixed
 
 
 class Intermediate(nn.Module):
