@@ -36,15 +36,16 @@ headlines: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.bundled_choice --part test --keep
 	.venv-light/bin/python -m benchmarks.parity_pear_mt --keep
 	.venv-light/bin/python -m benchmarks.evaluate_wmt23 --ter --keep
-	.venv-light/bin/python -m benchmarks.speed_pear --repeats 2 --keep
+	.venv-light/bin/python -m benchmarks.speed_pear --repeats 1 --keep
 	.venv-light/bin/python -m benchmarks.limit --keep
 	.venv-light/bin/python -m benchmarks.speed_strategies --only pear-mt --lists 30 --keep
-	.venv-light/bin/python -m benchmarks.speed_utilities --keep
-	.venv-light/bin/python -m benchmarks.cold_start --repeats 2 --quality 4 --keep
+	.venv-light/bin/python -m benchmarks.speed_utilities --lists 2 --repeats 2 --keep
+	.venv-light/bin/python -m benchmarks.cold_start --repeats 2 --quality 3 --keep
 	.venv-light/bin/python -m benchmarks.speed_metaeval --keep
 	.venv-light/bin/python -m benchmarks.matrices
-	.venv-light/bin/python -m benchmarks.strategies --keep
-	.venv-light/bin/python -m benchmarks.strategies_quality --keep
+	.venv-light/bin/python -m benchmarks.strategies --sets test --seeds 1 --methods "race, tolerance" halving prune half balanced "random anchors" "low rank" pruning
+	.venv-light/bin/python -m benchmarks.strategies --sets test wmt23 --methods "race, tolerance 0.01" --seeds 1 --keep
+	.venv-light/bin/python -m benchmarks.strategies_quality --seeds 1 --keep
 	.venv-light/bin/python -m benchmarks.calibration --lists 150 --keep
 	.venv-light/bin/python -m benchmarks.large_lists --keep
 

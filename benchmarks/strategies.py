@@ -186,8 +186,8 @@ def _comet_shaped(lists: Sequence[tuple[str, Sequence[str]]]) -> list[Floats]:
     return matrices
 
 
-def measure(case: Case, seeds: int, workers: int, begins: str) -> list[dict[str, Any]]:
-    """A row for every budget of every method whose name starts with `begins`."""
+def measure(case: Case, seeds: int, workers: int, begins: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A row for every budget of every method whose name starts with one of `begins`."""
     tasks = [
         (case, number, budget)
         for number, method in enumerate(METHODS)
@@ -338,7 +338,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cases", nargs="+", metavar="NAME", help="only the matrices of these names, as printed")
-    parser.add_argument("--methods", default="", metavar="NAME", help="only methods whose names start with this")
+    parser.add_argument("--methods", nargs="+", default=[""], metavar="NAME", help="only those that start with a NAME")
     parser.add_argument("--ratios", action="store_true", help="only rho, tau and the parts of the order bias")
     parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="only draw what was kept (docs/regret.svg)")
     add_keep_option(parser)
@@ -363,7 +363,7 @@ def main() -> int:
         if options.ratios:
             continue
         print(HEADER)
-        rows = measure(case, options.seeds, options.workers, options.methods)
+        rows = measure(case, options.seeds, options.workers, tuple(options.methods))
         kept_promises &= promise_kept(rows)
         if options.quick:
             continue
