@@ -39,7 +39,7 @@ headlines: .venv-light/$(MARK)
 	.venv-light/bin/python -m benchmarks.speed_pear --repeats 1 --keep
 	.venv-light/bin/python -m benchmarks.limit --keep
 	.venv-light/bin/python -m benchmarks.speed_strategies --only pear-mt --lists 30 --keep
-	.venv-light/bin/python -m benchmarks.speed_utilities --lists 2 --repeats 2 --keep
+	.venv-light/bin/python -m benchmarks.speed_utilities --lists 1 --repeats 2 --keep
 	.venv-light/bin/python -m benchmarks.cold_start --repeats 2 --quality 3 --keep
 	.venv-light/bin/python -m benchmarks.speed_metaeval --keep
 	.venv-light/bin/python -m benchmarks.matrices
