@@ -76,7 +76,8 @@ def _add_model_options(g: argparse._ArgumentGroup, short_names: bool) -> None:
         dest="translator_batch_tokens",
         type=int,
         metavar="N",
-        help="ct2 beams: source tokens times beam size per batch (default: 8192, less for large vocabularies on a CPU)",
+        help="ct2 beams: source tokens times beam size per batch (default: 8192, less for wide beams and large "
+        "vocabularies on a CPU)",
     )
 
 

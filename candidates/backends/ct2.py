@@ -50,7 +50,8 @@ _ROWS = 128  # samples drawn in one call; fixed, since it decides which random n
 _LOOK_AHEAD = 16  # greedy steps that an epsilon call takes beyond its prefix
 _LOGITS = 2**25  # about how many numbers an epsilon call may return
 _BATCH_TOKENS = 8192  # source tokens of a batch of beams, times the beam size
-_BATCH_WORDS = 2**26  # the same times the vocabulary on a CPU, where one step's probabilities should stay in its cache
+_WIDE = 50  # beams from which on batches are smaller on a CPU, where one step's probabilities should stay in its cache
+_BATCH_WORDS = 2**26  # of these, tokens of a batch times the vocabulary
 _NEVER = -1e30
 _seeding = threading.Lock()
 
@@ -108,7 +109,7 @@ class Ct2Generator(Generator):
         self.splits = split_sentences
         self._languages = (src_lang, tgt_lang)
         self._vocabulary = read_vocabulary(self._folder)
-        self._batch_tokens = self._usual_batch_tokens() if batch_tokens is None else batch_tokens
+        self._given_batch_tokens = batch_tokens
         if settings.method == "epsilon":
             self._ids = {token: id for id, token in enumerate(self._vocabulary)}
         self._closing = threading.Event()
@@ -128,8 +129,11 @@ class Ct2Generator(Generator):
             settings["batch-tokens"] = self._batch_tokens  # int8 beams differ a little between batches
         return {name: value for name, value in settings.items() if value is not None}
 
-    def _usual_batch_tokens(self) -> int:
-        if self._device[0] != "cpu":
+    @property
+    def _batch_tokens(self) -> int:
+        if self._given_batch_tokens is not None:
+            return self._given_batch_tokens
+        if self._device[0] != "cpu" or self.settings.beams < _WIDE:
             return _BATCH_TOKENS
         return min(_BATCH_TOKENS, max(1, _BATCH_WORDS // len(self._vocabulary)))
 

@@ -271,12 +271,13 @@ def test_a_generator_makes_lists_of_another_size_with_the_same_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "given", "tokens"), [(2**26, None, 8192), (600_000, None, 100), (1, None, 1), (600_000, 64, 64)]
+    ("nbest", "words", "given", "tokens"),
+    [(50, 2**26, None, 8192), (50, 600_000, None, 100), (50, 1, None, 1), (50, 600_000, 64, 64), (49, 1, None, 8192)],
 )
-def test_a_large_vocabulary_has_small_batches_on_a_cpu(
-    words: int, given: int | None, tokens: int, monkeypatch: pytest.MonkeyPatch
+def test_wide_beams_over_a_large_vocabulary_have_small_batches_on_a_cpu(
+    nbest: int, words: int, given: int | None, tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bundled vocabulary has 6,000 words; what one step computes for a batch should stay in the cache."""
     monkeypatch.setattr("candidates.backends.ct2._BATCH_WORDS", words)
     with open_generator(Settings(nbest=2), device="cpu", batch_tokens=given) as generator:
-        assert generator.described()["batch-tokens"] == tokens
+        assert generator.with_nbest(nbest).described()["batch-tokens"] == tokens
