@@ -20,12 +20,6 @@ from tests.support.pages import PAGES, page
 
 pytestmark = pytest.mark.one_world
 
-# Benchmarks that have kept no values yet: `make headlines` runs them; their numbers are not compared until then.
-PENDING = [
-    *("parity_pear_mt", "speed_metaeval", "speed_pear", "speed_strategies", "speed_utilities"),
-    *("strategies", "strategies_quality"),
-]
-
 QUOTED = sorted({quote.benchmark for file in PAGES for quote in quotes(file.read_text(encoding="utf-8"))})
 COMMAND = r"`python -m benchmarks\.(\w+)[^`]*`"
 
@@ -36,9 +30,8 @@ def test_a_page_quotes_what_was_measured(file: Path) -> None:
     assert not wrong(file.read_text(encoding="utf-8"), known)
 
 
-def test_every_benchmark_that_is_quoted_has_kept_values_or_is_pending() -> None:
-    measured = [name for name in QUOTED if values_of(name) is not None]
-    assert sorted([*measured, *PENDING]) == QUOTED
+def test_every_benchmark_that_is_quoted_has_kept_values() -> None:
+    assert [name for name in QUOTED if values_of(name) is not None] == QUOTED
 
 
 def _kept_by(benchmark: str) -> dict[str, float]:
@@ -86,8 +79,7 @@ def test_every_number_of_the_readmes_results_is_bound_to_the_command_of_its_row(
         result = re.sub(r"<!--.*?-->", "", row.split("|")[2])
         assert len(NUMBER.findall(result)) == len(quote.keys), result
         assert [quote.benchmark] == re.findall(COMMAND, row)
-        if quote.benchmark not in PENDING:
-            assert quote.command == command_of(quote.benchmark)
+        assert quote.command == command_of(quote.benchmark)
 
 
 def test_every_ratio_of_the_table_beside_peers_is_bound() -> None:
