@@ -171,7 +171,7 @@ def worker() -> None:
     total = time.process_time() - began
     answer = {
         "passes": sum(decision.passes for decision in decisions),
-        "regret": float(np.mean([decision.estimated_regret for decision in decisions])),
+        "regret": float(np.mean([d.estimated_regret for d in decisions if d.estimated_regret is not None])),
         "seconds": total,
         "outside": total - spent[0],
         "memory": peak_memory() - before,
