@@ -338,7 +338,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cases", nargs="+", metavar="NAME", help="only the matrices of these names, as printed")
-    parser.add_argument("--methods", nargs="+", default=[""], metavar="NAME", help="only those that start with a NAME")
+    parser.add_argument("--methods", nargs="+", default=[""], metavar="NAME", help="only methods whose names start so")
     parser.add_argument("--ratios", action="store_true", help="only rho, tau and the parts of the order bias")
     parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="only draw what was kept (docs/regret.svg)")
     add_keep_option(parser)
