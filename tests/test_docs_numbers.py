@@ -181,6 +181,7 @@ def test_values_come_into_a_page_with_its_digits_and_signs() -> None:
     text = requoted(LINE, {"b": changed})
     assert text.startswith("| chrF 70.00 (-0.50 [+1.08, +2.40]), 1,234 lists, 12.0x, 7.2e-06, +.010 <!--")
     assert wrong(text, {"b": changed}) == []
+    assert requoted("chrF 18, BLEU 1,167, <!-- b: r a.x -->", {"b": changed}).startswith("chrF 12, BLEU 70, <!--")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from candidates.common.text import atomic_output
 
 RESULTS = ROOT / "benchmarks" / "results"
 SETTING = "_"
-NUMBER = re.compile(r"(?<![\w.,])[+-]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e-?\d+)?(?=x?(?![\w.]*\w))")
+NUMBER = re.compile(r"(?<![\w.,])[+-]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)(?:e-?\d+)?(?=x?(?![\w.]*\w))")
 _MARK = re.compile(r"<!-- (?!prints:)(?P<name>\w+): (?P<keys>[^>]+?) -->")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _COMMAND = re.compile(r"`(python -m benchmarks\.[^`]+)`")
